@@ -24,12 +24,12 @@ from bench.commandline import Line
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
 from evaluator.core.replay import Period
-from evaluator.core.runtime import gc_tuning
 from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable
 from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.run import Backtest
 from evaluator.tools.replay.samples import Recording, Samples
+from plimsoll.process import garbage
 
 BEGIN, STEP, DAY = 1_763_164_800.0, 15.0, 86_400
 METRICS = ("load_ratio", "memory_pressure", "disk_pressure")
@@ -182,7 +182,7 @@ def measured(nodes: int = 1000, days: int = 7, *, dump: bool = False) -> Iterato
         return
     limit = AIM_S * max(1.0, nodes / 1000) * days / 7
     for name, options in (("plain", {}), ("timed", {"for": "2m", "clearAfter": "5m"})):
-        with gc_tuning.rare_collections():
+        with garbage.rare_collections():
             replayed = replay(nodes, days, options)
         yield {"benchmark": f"backtest {name}", **size, **replayed, "aim": f"cpu_s <= {limit:g}"}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024

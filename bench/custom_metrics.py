@@ -34,12 +34,12 @@ from evaluator.core.model import pod_record
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
-from evaluator.core.runtime import gc_tuning
 from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists, PodsByNamespace
 from evaluator.features.custom_metrics.readings import CurrentReadings
 from plimsoll import rfc3339
 from plimsoll.http.types import Parts, Request, Response
+from plimsoll.process import garbage
 from wire.codec import Delta
 
 ROOT = "/apis/custom.metrics.k8s.io/v1beta2"
@@ -91,7 +91,7 @@ class Bench:
 
     async def run(self) -> AsyncIterator[Line]:
         """Yield the lines of all cases."""
-        gc_tuning.raise_thresholds()
+        garbage.raise_thresholds()
         self.stretches.watch()
         case = self.case
         every, zone = f"{ROOT}/nodes/*/load", {"labelSelector": ["zone=1"]}

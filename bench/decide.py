@@ -31,7 +31,7 @@ from bench.measure import percentile
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.polled import PolledReadings

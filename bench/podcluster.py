@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 
 from bench import cluster
-from evaluator.core.model import usage_metrics
+from evaluator.core.model import resources
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
 
 CORES = 8
@@ -62,11 +63,11 @@ class PodCluster:
         """Return the results of the shipped rules for each node, by metric, in cores, bytes and ratios."""
         used = {one: size - self.free[one] for one, size in _SIZES.items()}
         told = {
-            usage_metrics.CPU_MEAN: used[Resource.CPU] / 1000.0,
-            usage_metrics.CPU_DEVIATION: self.deviation[Resource.CPU] / 1000.0,
-            usage_metrics.MEMORY_MEAN: used[Resource.MEMORY],
-            usage_metrics.MEMORY_DEVIATION: self.deviation[Resource.MEMORY],
-            usage_metrics.CONGESTION: self.congestion,
+            resources.CPU_MEAN: used[Resource.CPU] / 1000.0,
+            resources.CPU_DEVIATION: self.deviation[Resource.CPU] / 1000.0,
+            resources.MEMORY_MEAN: used[Resource.MEMORY],
+            resources.MEMORY_DEVIATION: self.deviation[Resource.MEMORY],
+            resources.CONGESTION: self.congestion,
         }
         return {
             metric: dict(zip(self.names, values.tolist(), strict=True))

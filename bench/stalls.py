@@ -38,11 +38,11 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
-from evaluator.core.runtime import gc_tuning
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from plimsoll.http.types import Request
+from plimsoll.process import garbage
 from wire.codec import Delta
 
 CHANGING = 0.01
@@ -184,7 +184,7 @@ class Bench:
     async def run(self) -> AsyncIterator[Line]:
         """Yield the lines of all cases."""
         stretches = Stretches()
-        gc_tuning.raise_thresholds()
+        garbage.raise_thresholds()
         gc.collect()
         stretches.watch()
         tasks = [asyncio.create_task(self.decider.run())]

@@ -12,11 +12,11 @@ from evaluator.core.http.ops import OpsServer
 from evaluator.core.http.ports import Port, Ports
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
-from evaluator.core.runtime.gc_tuning import FreezeWhenReady
 from evaluator.core.wiring import Wired
 from evaluator.features.registry import FEATURES, VOCABULARY
 from plimsoll import logs
 from plimsoll.durations import format_duration
+from plimsoll.process.garbage import FreezeWhenReady
 
 log = logs.get(__name__)
 

@@ -11,13 +11,12 @@ from evaluator.app import Service
 from evaluator.config import Settings
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
-from evaluator.core.runtime import gc_tuning
 from evaluator.core.sources.queries import QueriesError
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.listen import ListenError
-from plimsoll.process import memory
+from plimsoll.process import garbage, memory
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
@@ -106,7 +105,7 @@ async def run(settings: Settings) -> None:
     api = await Kube.connect(settings.kube_config)
     try:
         service = Service(settings, api)
-        gc_tuning.raise_thresholds()
+        garbage.raise_thresholds()
         memory.return_large_buffers()
         await service.run(stop, at_once)
     finally:

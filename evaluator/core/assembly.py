@@ -7,16 +7,14 @@ from typing import Any
 
 from evaluator.core.cache import cluster as cluster_cache
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.catalog.load import shipped
+from evaluator.core.catalog import shipped
 from evaluator.core.contributions import Contributions
-from evaluator.core.http.ports import AgentPort
-from evaluator.core.http.scheduler_port import SchedulerPort
+from evaluator.core.http.ports import AgentPort, SchedulerPort
 from evaluator.core.intake import Intake
 from evaluator.core.kube import resources
-from evaluator.core.kube.all_pods import AllPods
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import own_namespace
-from evaluator.core.kube.watches import Watches
+from evaluator.core.kube.watches import AllPods, Watches
 from evaluator.core.leader.elector import Leader
 from evaluator.core.leader.lease import LeaseTimings
 from evaluator.core.leader.write_fence import WriteFence

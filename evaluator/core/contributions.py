@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.report import Effects, PolicyPart
 from evaluator.core.wiring import Wired
 from plimsoll.http.types import Request

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import grpc
 
-from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import NodeCondition

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
-from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.model.pod import Pod
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 
 
 @dataclass(frozen=True, slots=True)

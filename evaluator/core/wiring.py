@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evaluator.core.http.ports import Port
+from evaluator.core.http.responses import RouteGroup
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decision
-from evaluator.core.protocol.http import RouteGroup
-from evaluator.core.protocol.podview import ForPod
+from evaluator.core.protocol import ForPod
 from evaluator.core.report import Effects, PolicyPart
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Request

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.core.tls import server as tls
+from evaluator.core import tls
 
 ROOT = Path(__file__).parents[2]
 BY_HAND = ROOT / "deploy" / "certificates" / "by-hand"

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from collectors.registry import COLLECTORS
-from evaluator.core.model import usage_metrics
+from evaluator.core.model import resources
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "deploy" / "rules").glob("*.yaml"))
@@ -78,7 +78,7 @@ def test_every_metric_read_is_recorded_or_collected():
 
 
 def test_scorer_inputs_are_recorded():
-    assert set(usage_metrics.METRICS) <= RECORDED
+    assert set(resources.USAGE_METRICS) <= RECORDED
 
 
 def test_each_name_states_quantity_and_unit():

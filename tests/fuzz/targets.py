@@ -15,6 +15,7 @@ import msgspec
 from agent.web import config as webconfig
 from collectors.interface.sample import CollectorError
 from collectors.textfile.formats import promtext
+from evaluator.core import protocol
 from evaluator.core.access import request_header
 from evaluator.core.access.request_header import RequestHeaderError
 from evaluator.core.access.user import InvalidTokenError, UnreviewedError
@@ -24,12 +25,10 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import api_status
 from evaluator.core.model.pod import Pod
-from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.protocol import codec as messages
-from evaluator.core.protocol import podview
 from evaluator.core.readings.store import Store
 from evaluator.core.sources import queries
 from evaluator.core.sources.agents.protocol import StreamProtocol, parse
@@ -65,15 +64,15 @@ METRICS = ("health", "load", "memory", "disk_full", "ras_errors")
 
 
 def extender_args(data):
-    with documented(messages.BadRequestError):
-        args = messages.decode(data)
+    with documented(protocol.BadRequestError):
+        args = protocol.decode(data)
         assert all(isinstance(name, str) and name for name in args.names)
         assert args.nodes is None or len(args.nodes) == len(args.names)
         failed = dict.fromkeys(args.names[::2], "violating demo: load GreaterThan 3")
-        reply = messages.encode_filter(args, failed)
+        reply = protocol.encode_filter(args, failed)
         answer = b"".join(reply.parts)
         assert reply.size == len(answer)
-        messages.encode_priorities((name, 10) for name in args.names)
+        protocol.encode_priorities((name, 10) for name in args.names)
         if (given := _json(data)) is not None:
             _is_what_was_asked(args, given)
             _keeps_what_passes(args, json.loads(answer), failed)
@@ -112,8 +111,8 @@ def _keeps_what_passes(args, answer, failed):
 
 def a_pod_to_place(data):
     """As scorers decode it: from a request, with any container requests."""
-    with documented(messages.BadRequestError):
-        found = podview.view(messages.decode(data))
+    with documented(protocol.BadRequestError):
+        found = protocol.pod_view(protocol.decode(data))
         assert set(found.requests) <= set(Resource)
         assert all(math.isfinite(value) and value >= 0 for value in found.requests.values())
         assert all(isinstance(word, str) for word in (found.name, found.uid, found.kind))

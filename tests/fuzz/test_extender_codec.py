@@ -5,7 +5,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.core.protocol import codec
+from evaluator.core import protocol
 from tests.examples import examples
 
 names = st.one_of(
@@ -76,13 +76,13 @@ def questions(draw):
 @given(questions(), st.randoms(use_true_random=False))
 def test_random_request_is_decoded_and_passing_nodes_are_returned_unchanged(question, rng):
     pod, asked, sent, body = question
-    args = codec.decode(body)
+    args = protocol.decode(body)
     meta = pod["metadata"]
     assert (args.pod, args.namespace) == (meta.get("name", ""), meta.get("namespace", ""))
     assert args.labels == (meta.get("labels") or {})
     assert list(args.names) == asked
     failed = {name: "why" for name in asked if rng.random() < 0.5}
-    reply = codec.encode_filter(args, failed)
+    reply = protocol.encode_filter(args, failed)
     answer = b"".join(reply.parts)
     assert reply.size == len(answer)
     found = json.loads(answer)

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
-from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.cache.staleness import WatchStaleness
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition

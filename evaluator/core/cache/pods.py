@@ -12,6 +12,7 @@ from evaluator.core.cache.cluster import Collection
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.resources import (
     NOTHING,
+    USAGE_WINDOW,
     ExtendedResources,
     ResourceVector,
     minus,
@@ -19,7 +20,6 @@ from evaluator.core.model.resources import (
     others_plus,
     plus,
 )
-from evaluator.core.model.usage_metrics import WINDOW
 
 Listener = Callable[["PodRecord | None", "PodRecord | None"], None]
 
@@ -64,7 +64,7 @@ class PodCache:
         *,
         clock: Callable[[], float],
         wall: Callable[[], float],
-        window: float = WINDOW,
+        window: float = USAGE_WINDOW,
     ) -> None:
         self.pods: Collection[Key, PodRecord] = Collection(
             lambda pod: pod.key, changed=self._changed, listed=self._listed

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from http import HTTPStatus
 
+from evaluator.core import tls
 from evaluator.core.access.delegation import DelegatedAccess
 from evaluator.core.access.guard import HEALTH
 from evaluator.core.access.user import Attributes, NonResourceAttributes
@@ -13,7 +14,6 @@ from evaluator.core.http.ports import Port
 from evaluator.core.kube.client import Kube
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
-from evaluator.core.tls import server as tls
 from plimsoll.html import assets
 from plimsoll.http.routes import without_rebinding
 from plimsoll.http.server import Server

@@ -9,9 +9,17 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from evaluator.core.kube import paths
 from evaluator.core.kube.connection import KubeConnection
-from evaluator.core.kube.resources import NODES, APIResource
+from evaluator.core.kube.resources import (
+    NODES,
+    APIResource,
+    config_maps_path,
+    events_path,
+    leases_path,
+    placed,
+    pods_path,
+    segment,
+)
 from evaluator.core.kube.transport import APISession, KubeError, lines, whole
 from evaluator.core.model.api_status import AccessReview, TokenReview
 from evaluator.core.model.names import PolicyKey
@@ -117,7 +125,7 @@ class Kube:
             "kind": "Node",
             "metadata": {"name": apply.node, "uid": apply.uid, "labels": dict(apply.labels)},
         }
-        path = f"{NODES.path}/{paths.segment(apply.node)}"
+        path = f"{NODES.path}/{segment(apply.node)}"
         raw = await self._write(
             "PATCH",
             path,
@@ -141,7 +149,7 @@ class Kube:
         """
         if not conditions:
             raise ValueError("no conditions: remove the last one by patch_node_status()")
-        path = f"{NODES.path}/{paths.segment(name)}/status"
+        path = f"{NODES.path}/{segment(name)}/status"
         raw = await self._write(
             "PATCH",
             path,
@@ -160,7 +168,7 @@ class Kube:
         self, name: str, operations: Sequence[Mapping[str, Any]], *, subresource: str = ""
     ) -> Node:
         """Change a node by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
-        path = f"{NODES.path}/{paths.segment(name)}{subresource}"
+        path = f"{NODES.path}/{segment(name)}{subresource}"
         raw = await self._write(
             "PATCH",
             path,
@@ -189,7 +197,7 @@ class Kube:
         body = {"resourceVersion": meta["resourceVersion"], "managedFields": fields}
         await self._write(
             "PATCH",
-            f"{NODES.path}/{paths.segment(meta['name'])}",
+            f"{NODES.path}/{segment(meta['name'])}",
             {"fieldManager": FIELD_MANAGER},
             body={"metadata": body},
             content_type="application/merge-patch+json",
@@ -200,7 +208,7 @@ class Kube:
         await self._write(
             "PATCH",
             "/apis/telemetry.intel.com/v1alpha1/namespaces/"
-            f"{paths.segment(key.namespace)}/taspolicies/{paths.segment(key.name)}/status",
+            f"{segment(key.namespace)}/taspolicies/{segment(key.name)}/status",
             {"fieldManager": FIELD_MANAGER},
             body={"status": dict(status)},
             content_type="application/merge-patch+json",
@@ -214,7 +222,7 @@ class Kube:
             "metadata": {"name": name, "namespace": namespace},
             "deleteOptions": {"preconditions": {"uid": uid}},
         }
-        path = f"{paths.pods(namespace)}/{paths.segment(name)}/eviction"
+        path = f"{pods_path(namespace)}/{segment(name)}/eviction"
         await self._write("POST", path, {}, body=body)
 
     async def review_token(self, token: str, audience: str = "") -> TokenReview:
@@ -230,28 +238,28 @@ class Kube:
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod."""
-        path = f"{paths.pods(namespace)}/{paths.segment(name)}"
+        path = f"{pods_path(namespace)}/{segment(name)}"
         return _decode(await self._session.request("GET", path, {}), Pod, f"GET {path}")
 
     async def list_pods(
         self, namespace: str, *, labels: str = "", fields: str = ""
     ) -> list[msgspec.Raw]:
         """The pods of a namespace that match the selectors, read from the API server and not from a cache."""
-        return await self._list_all(APIResource("pods", paths.pods(namespace), labels, fields))
+        return await self._list_all(APIResource("pods", pods_path(namespace), labels, fields))
 
     async def read_controller(
         self, api_version: str, resource: str, namespace: str, name: str
     ) -> dict[str, Any] | None:
         """A controller of pods, such as one of the `jobs` of `batch/v1`; None if it does not exist."""
         root = "/apis" if "/" in api_version else "/api"
-        path = f"{root}/{api_version}/namespaces/{paths.segment(namespace)}"
-        return await self._read(f"{path}/{resource}/{paths.segment(name)}")
+        path = f"{root}/{api_version}/namespaces/{segment(namespace)}"
+        return await self._read(f"{path}/{resource}/{segment(name)}")
 
     async def list_events_about(self, namespace: str, uid: str) -> list[msgspec.Raw]:
         """The Events about an object."""
         about = f"involvedObject.uid={uid}"
         return await self._list_all(
-            APIResource("events", paths.events(namespace), field_selector=about)
+            APIResource("events", events_path(namespace), field_selector=about)
         )
 
     async def patch_pod(
@@ -260,7 +268,7 @@ class Kube:
         """Change a pod by a JSON patch (RFC 6902), atomically; 422 if one of its tests fails."""
         await self._write(
             "PATCH",
-            f"{paths.pods(namespace)}/{paths.segment(name)}",
+            f"{pods_path(namespace)}/{segment(name)}",
             {"fieldManager": FIELD_MANAGER},
             body=list(operations),
             content_type="application/json-patch+json",
@@ -275,7 +283,7 @@ class Kube:
         """
         await self._write(
             "PATCH",
-            f"{paths.pods(namespace)}/{paths.segment(name)}/status",
+            f"{pods_path(namespace)}/{segment(name)}/status",
             {"fieldManager": FIELD_MANAGER},
             body={"metadata": {"uid": uid, "annotations": dict(annotations)}},
             content_type="application/merge-patch+json",
@@ -283,12 +291,12 @@ class Kube:
 
     async def create_event(self, event: Mapping[str, Any]) -> None:
         """Write a core/v1 Event."""
-        path = paths.events(event["metadata"]["namespace"])
+        path = events_path(event["metadata"]["namespace"])
         await self._write("POST", path, {}, body=event)
 
     async def amend_event(self, namespace: str, name: str, changes: Mapping[str, Any]) -> int:
         """Change fields of an Event; returns its count."""
-        path = f"{paths.events(namespace)}/{paths.segment(name)}"
+        path = f"{events_path(namespace)}/{segment(name)}"
         raw = await self._write(
             "PATCH", path, {}, body=changes, content_type="application/merge-patch+json"
         )
@@ -296,33 +304,33 @@ class Kube:
 
     async def read_lease(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A Lease; None if there is none."""
-        return await self._read(f"{paths.leases(namespace)}/{paths.segment(name)}")
+        return await self._read(f"{leases_path(namespace)}/{segment(name)}")
 
     async def write_lease(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create a Lease, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
-        method, path = paths.placed(paths.leases(body["metadata"]["namespace"]), body)
+        method, path = placed(leases_path(body["metadata"]["namespace"]), body)
         raw = await self._session.request(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
     async def read_config_map(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A ConfigMap; None if there is none."""
-        return await self._read(f"{paths.config_maps(namespace)}/{paths.segment(name)}")
+        return await self._read(f"{config_maps_path(namespace)}/{segment(name)}")
 
     async def write_config_map(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create a ConfigMap, or replace the one with the resourceVersion in it; 409 on a concurrent write."""
-        method, path = paths.placed(paths.config_maps(body["metadata"]["namespace"]), body)
+        method, path = placed(config_maps_path(body["metadata"]["namespace"]), body)
         raw = await self._write(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
     async def read_group(self, group: str) -> dict[str, Any] | None:
         """An API group from discovery; None if it is not served."""
-        return await self._read(f"/apis/{paths.segment(group)}")
+        return await self._read(f"/apis/{segment(group)}")
 
     async def node_metric(
         self, version: str, metric: str, *, largest: int = _LARGEST_METRIC
     ) -> tuple[bytes, str]:
         """One metric of all nodes from the custom metrics API, and the Date of the response."""
-        path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{paths.segment(metric)}"
+        path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{segment(metric)}"
         response = await self._session.send("GET", path, {})
         body = await whole(response, f"GET {path}", largest=largest)
         return body, response.headers.get("Date", "")

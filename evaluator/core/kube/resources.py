@@ -1,6 +1,9 @@
-"""The kinds of objects that the evaluator lists and watches."""
+"""The resources of the API server that the evaluator reads and writes: kinds to list and watch, and paths."""
 
+import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 _PAGE = 250
 """Objects per page: 3 MB at 12 KB per node, split in about a millisecond."""
@@ -38,3 +41,36 @@ POLICIES = APIResource(
 )
 LINKED_PODS = APIResource("pods", "/api/v1/pods", label_selector="telemetry-policy")
 ALL_PODS = APIResource("all pods", "/api/v1/pods")
+
+
+def pods_path(namespace: str) -> str:
+    """Return the path of a namespace's pods."""
+    return f"/api/v1/namespaces/{segment(namespace)}/pods"
+
+
+def events_path(namespace: str) -> str:
+    """Return the path of a namespace's Events."""
+    return f"/api/v1/namespaces/{segment(namespace)}/events"
+
+
+def leases_path(namespace: str) -> str:
+    """Return the path of a namespace's Leases."""
+    return f"/apis/coordination.k8s.io/v1/namespaces/{segment(namespace)}/leases"
+
+
+def config_maps_path(namespace: str) -> str:
+    """Return the path of a namespace's ConfigMaps."""
+    return f"/api/v1/namespaces/{segment(namespace)}/configmaps"
+
+
+def placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
+    """Return method and path to create an object, or to replace one that was read."""
+    meta = body["metadata"]
+    if meta.get("resourceVersion"):
+        return "PUT", f"{collection}/{segment(meta['name'])}"
+    return "POST", collection
+
+
+def segment(name: str) -> str:
+    """Return a name as one segment of a path."""
+    return urllib.parse.quote(name, safe="")

@@ -1,18 +1,22 @@
 """Reflectors of one evaluator: each feeds a cache, and its activity tells whether the cache is stale."""
 
+import asyncio
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from typing import TypeVar
 
 import msgspec
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import WATCH_GRACE, Kube
 from evaluator.core.kube.reflector import LONGEST_WATCH, Reflector, Sink
-from evaluator.core.kube.resources import APIResource
+from evaluator.core.kube.resources import ALL_PODS, APIResource
 from evaluator.core.metrics import Metrics
+from evaluator.core.model import pod_record
+from evaluator.core.model.pod_record import Extra, PodRecord
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
 
@@ -77,3 +81,52 @@ class Watches:
         if self._staleness.observed(kind, time.monotonic()):
             log.info("receiving %s from the API server again", kind)
             self._resumed.set()
+
+
+class AllPods:
+    """The watch of all pods, for features that need more than the pods of policies; without one, it does not run.
+
+    `cache` is fed while `reflector()` runs.
+    """
+
+    def __init__(self, watches: Watches) -> None:
+        self.cache = PodCache(clock=time.monotonic, wall=time.time)
+        self.required = False
+        self._watches = watches
+        self._ignored: Set[str] = frozenset()
+        self._labels = False
+        self._extra: Extra | None = None
+        self._reflector: Reflector[PodRecord] | None = None
+
+    def require(
+        self,
+        *,
+        ignored: Set[str] = frozenset(),
+        labels: bool = False,
+        extra: Extra | None = None,
+    ) -> PodCache:
+        """Watch all pods, and return their cache.
+
+        `ignored`: extended resources to ignore. `labels`: keep labels of pods. `extra`: what to keep in `PodRecord.extra`,
+        of one feature. Raises ValueError for a second one.
+        """
+        if extra is not None and self._extra is not None:
+            raise ValueError("two features cannot share PodRecord.extra")
+        self.required = True
+        self._extra = extra or self._extra
+        self._ignored |= ignored
+        self._labels |= labels
+        return self.cache
+
+    def reflector(self) -> Reflector[PodRecord]:
+        """Return the watch, the same at each call; call it first when all features are wired."""
+        if self._reflector is None:
+            decode = partial(
+                pod_record.decode, ignored=self._ignored, labels=self._labels, extra=self._extra
+            )
+            self._reflector = self._watches.reflector(ALL_PODS, decode, self.cache.pods)
+        return self._reflector
+
+    def list_anew(self) -> "asyncio.Future[None]":
+        """Request a new list of all pods; the result is done when it was received."""
+        return self.reflector().list_anew()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from evaluator.core.catalog.catalog import PREFIX, similar
+from evaluator.core.catalog import PREFIX, similar
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings import node_conditions
 from evaluator.core.readings.peer_metrics import peer_metric

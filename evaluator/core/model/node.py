@@ -15,8 +15,7 @@ import msgspec
 from evaluator.core.model import resources
 from evaluator.core.model.metadata import ConditionManagers, ManagedFields, ObjectMeta
 from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
-from evaluator.core.model.resources import Allocatable, ExtendedResources
-from evaluator.core.model.usage_metrics import ANNOTATIONS
+from evaluator.core.model.resources import USAGE_ANNOTATIONS, Allocatable, ExtendedResources
 from plimsoll import rfc3339
 
 ACKNOWLEDGED = "plimsoll.io/ack."
@@ -155,7 +154,7 @@ def _shared(managers: ConditionManagers) -> ConditionManagers:
 class NodeMeta(ObjectMeta, rename="camel"):
     """ObjectMeta of a node; of its annotations, the numbers that scorers read are kept.
 
-    `figures` has them in the order of ANNOTATIONS; `math.nan` if absent or not a number.
+    `figures` has them in the order of USAGE_ANNOTATIONS; `math.nan` if absent or not a number.
     """
 
     annotations: dict[str, Any] | None = None
@@ -168,8 +167,10 @@ class NodeMeta(ObjectMeta, rename="camel"):
         self.shared_conditions = self.owned_conditions & {k for k, _ in self.condition_managers}
         self.owned_conditions -= self.shared_conditions
         if self.annotations is not None:
-            if any(key in self.annotations for key in ANNOTATIONS):
-                self.figures = tuple(_figure(self.annotations.get(key)) for key in ANNOTATIONS)
+            if any(key in self.annotations for key in USAGE_ANNOTATIONS):
+                self.figures = tuple(
+                    _figure(self.annotations.get(key)) for key in USAGE_ANNOTATIONS
+                )
             self.acknowledged = tuple(
                 sorted(
                     (key.removeprefix(ACKNOWLEDGED), str(value)[:_LONGEST_NOTE])

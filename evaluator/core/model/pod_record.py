@@ -11,9 +11,8 @@ from typing import Any
 import msgspec
 
 from evaluator.core.model import pod_spec_view
-from evaluator.core.model.pod_demand import PodView
 from evaluator.core.model.pod_spec_view import FINISHED, ContainerStatus, PodSpecView
-from evaluator.core.model.requests import amounts, effective, others
+from evaluator.core.model.requests import PodView, amounts, effective, others
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
 from plimsoll import rfc3339
 

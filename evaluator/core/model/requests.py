@@ -5,16 +5,18 @@ https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from evaluator.core.model.names import EXTENDER_RESOURCE
-from evaluator.core.model.pod_demand import Amounts, PodView, Resource
 from evaluator.core.model.pod_spec_view import Container, PodSpecView, Requests
 from evaluator.core.model.resources import (
     RESOURCES,
+    Amounts,
     ExtendedResources,
+    Resource,
     ResourceVector,
     amount,
     is_other,
@@ -39,6 +41,19 @@ class Spec(Protocol):
     init_containers: list[Container] | None
     overhead: dict[str, Any] | None
     resources: Requests | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """A pod to be scheduled."""
+
+    name: str = ""
+    """namespace/name."""
+    uid: str = ""
+    kind: str = ""
+    """The kind of workload, shared by similar pods: see `reward`."""
+    requests: Amounts = field(default_factory=dict)
+    """Effective requests as in kube-scheduler: containers and sidecars, or the largest init container, plus overhead."""
 
 
 class EffectiveRequest(NamedTuple):

@@ -1,4 +1,4 @@
-"""Amounts of resources as integers: milli-CPU, bytes and units, rounded up as in kube-scheduler.
+"""Amounts of resources as integers: milli-CPU, bytes and units, rounded up as in kube-scheduler; and metrics of their usage.
 
 Integers keep sums exact in any order.
 """
@@ -6,11 +6,59 @@ Integers keep sums exact in any order.
 import math
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-from evaluator.core.model.pod_demand import Resource
 from plimsoll import quantity
+
+USAGE_WINDOW = 300.0
+"""Seconds of the usage window: the means do not fully include pods bound more recently."""
+
+CPU_MEAN = "node_cpu_used_mean_5m_cores"
+CPU_DEVIATION = "node_cpu_used_stddev_5m_cores"
+MEMORY_MEAN = "node_memory_used_mean_5m_bytes"
+MEMORY_DEVIATION = "node_memory_used_stddev_5m_bytes"
+CONGESTION = "node_network_congestion_ratio"
+
+USAGE_METRICS = (CPU_MEAN, CPU_DEVIATION, MEMORY_MEAN, MEMORY_DEVIATION, CONGESTION)
+"""Series recorded by deploy/rules/usage.yaml. Agents report those in the `metrics` of an enabled scorer."""
+
+MEAN_FREE_CPU = "mean-free-cpu"
+"""In milli-CPU, as are the next two."""
+STD_FREE_CPU = "std-free-cpu"
+FORECAST_FREE_CPU = "forcasted-free-cpu"
+"""Misspelt, as written by existing producers."""
+MEAN_FREE_MEMORY = "mean-free-memory"
+"""In bytes, as are the next two."""
+STD_FREE_MEMORY = "std-free-memory"
+FORECAST_FREE_MEMORY = "forcasted-free-memory"
+CONGESTION_FACTOR = "congestion-factor"
+
+USAGE_ANNOTATIONS = (
+    MEAN_FREE_CPU,
+    STD_FREE_CPU,
+    FORECAST_FREE_CPU,
+    MEAN_FREE_MEMORY,
+    STD_FREE_MEMORY,
+    FORECAST_FREE_MEMORY,
+    CONGESTION_FACTOR,
+)
+"""The node annotations for scorers that are kept, in this order."""
+
+
+class Resource(StrEnum):
+    """Requested resources by their Kubernetes names; in milli-CPU, bytes or units."""
+
+    CPU = "cpu"
+    MEMORY = "memory"
+    PODS = "pods"
+    GPU = "nvidia.com/gpu"
+    EPHEMERAL_STORAGE = "ephemeral-storage"
+
+
+Amounts = Mapping[Resource, float]
+"""Requests of one pod; an absent resource is 0."""
 
 RESOURCES = tuple(Resource)
 """The counted resources, in the order of a ResourceVector."""

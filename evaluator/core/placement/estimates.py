@@ -21,8 +21,7 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
-from evaluator.core.model.pod_demand import Resource
-from evaluator.core.model.resources import RESOURCES
+from evaluator.core.model.resources import RESOURCES, Resource
 from evaluator.core.model.resources import Allocatable as NodeAllocatable
 from evaluator.core.placement.learned import Added
 from evaluator.core.placement.ledger import Weighed

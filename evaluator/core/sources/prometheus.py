@@ -14,7 +14,7 @@ from evaluator.core.sources.formats import prometheus_vector
 from evaluator.core.sources.formats.answer import PolledAnswer, SourceError, moment
 from evaluator.core.sources.formats.prometheus_vector import Join
 from evaluator.core.sources.queries import Queries
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from plimsoll import VERSION, durations
 from plimsoll.redact import redacted
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Coroutine
 from typing import Any
 
+from evaluator.core import tls
 from evaluator.core.access.delegation import DelegatedAccess
 from evaluator.core.assembly import Core
 from evaluator.core.cache.cluster import ClusterCache
@@ -14,7 +15,6 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
-from evaluator.core.tls import server as tls
 from evaluator.core.wiring import Wired
 from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists, PodsByNamespace

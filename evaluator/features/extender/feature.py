@@ -12,7 +12,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.report import Effect, Effects, Facts, listed
 from evaluator.core.simulation import ExtenderVerbs
 from evaluator.core.wiring import Wired

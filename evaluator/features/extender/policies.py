@@ -6,12 +6,12 @@ from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from evaluator.core import protocol
+from evaluator.core.http.responses import ErrorResponder, RouteGroup
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.protocol import codec
-from evaluator.core.protocol.http import ErrorResponder, RouteGroup
-from evaluator.core.protocol.podview import ForPod
+from evaluator.core.protocol import ForPod
 from evaluator.features.extender import verbs
 from plimsoll import logs
 from plimsoll.http.routes import Route
@@ -24,10 +24,10 @@ _NAMED = 10
 """Nodes named in a log line; if there are more, they are counted."""
 
 Answer = tuple[verbs.Result, bytes | Parts]
-Verb = Callable[[codec.Args, Decisions], Answer]
+Verb = Callable[[protocol.Args, Decisions], Answer]
 
 _STATUSES: Mapping[type[Exception], HTTPStatus] = {
-    codec.BadRequestError: HTTPStatus.BAD_REQUEST,
+    protocol.BadRequestError: HTTPStatus.BAD_REQUEST,
     decide.NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
     decide.PerPodError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
@@ -121,7 +121,7 @@ class PolicyVerbs:
         name, verb = self._verbs[request.path]
         begin = time.perf_counter()
         try:
-            result, body = verb(codec.decode(request.body), self._decisions())
+            result, body = verb(protocol.decode(request.body), self._decisions())
         except tuple(_STATUSES) as error:
             status = next(s for kind, s in _STATUSES.items() if isinstance(error, kind))
             return self.refuse(RejectedRequestError(status, str(error)), request)
@@ -129,7 +129,7 @@ class PolicyVerbs:
         self._metrics.requests.labels(name, 200, result).inc()
         return Response(HTTPStatus.OK, body, _JSON)
 
-    def _filter(self, args: codec.Args, decisions: Decisions) -> Answer:
+    def _filter(self, args: protocol.Args, decisions: Decisions) -> Answer:
         answer = self._counting.filter(args, decisions, self._clock())
         self._metrics.filtered_nodes.labels("enforce").inc(len(answer.failed))
         self._metrics.filtered_nodes.labels("observe").inc(len(answer.observed))
@@ -141,18 +141,18 @@ class PolicyVerbs:
             )
         else:
             log.info("All nodes pass", pod=pod, policy=answer.policy, why=answer.result.value)
-        reply = codec.encode_filter(args, answer.failed)
+        reply = protocol.encode_filter(args, answer.failed)
         return answer.result, Parts(reply.size, reply.parts)
 
-    def _prioritize(self, args: codec.Args, decisions: Decisions) -> Answer:
+    def _prioritize(self, args: protocol.Args, decisions: Decisions) -> Answer:
         answer = self._counting.prioritize(args, decisions, self._clock())
         if answer.result is not verbs.Result.DECIDED:
             pod = f"{args.namespace}/{args.pod}"
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
-        return answer.result, codec.encode_priorities(answer.scores)
+        return answer.result, protocol.encode_priorities(answer.scores)
 
 
-def _passing(args: codec.Args, failed: Mapping[str, str]) -> str:
+def _passing(args: protocol.Args, failed: Mapping[str, str]) -> str:
     """Return the passing nodes as in TAS's log line; long lists are counted."""
     if len(args.names) <= _NAMED:
         return " ".join(name for name in args.names if name not in failed) or "none"

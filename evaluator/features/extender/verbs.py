@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 
+from evaluator.core import protocol
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
@@ -17,9 +18,7 @@ from evaluator.core.policy import violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import RankBy
-from evaluator.core.protocol import podview
-from evaluator.core.protocol.codec import Args
-from evaluator.core.protocol.podview import ForPod
+from evaluator.core.protocol import Args, ForPod
 
 
 def for_any(_args: Args, decision: Decision, _decisions: Decisions) -> Decision:
@@ -180,4 +179,4 @@ def _ranked(
 
 def _pod(args: Args) -> PlacedPod:
     key = PolicyKey(args.namespace or "default", args.labels[POLICY_LABEL])
-    return PlacedPod(args.uid, key, podview.requested(args))
+    return PlacedPod(args.uid, key, protocol.requested(args))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
-from evaluator.core.kube.pod_events import PodEventWriter
+from evaluator.core.kube.event_writers import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.pod_record import Key, PodRecord

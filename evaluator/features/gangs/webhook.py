@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from http import HTTPStatus
 
+from evaluator.core import tls
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
-from evaluator.core.tls import server as tls
-from evaluator.core.tls.reload import CertificateReloader
+from evaluator.core.tls import CertificateReloader
 from evaluator.features.gangs.core import admission
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import WebhookOptions

@@ -6,7 +6,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Set
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
-from evaluator.core.kube.event_writer import EventWriter
+from evaluator.core.kube.event_writers import EventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop

@@ -13,7 +13,7 @@ from functools import cache
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, NodeIndex, Reindex
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import PerPodError
 from evaluator.core.readings.column import NEVER, Bools, Column, unknown
 from evaluator.core.readings.merged import Readings

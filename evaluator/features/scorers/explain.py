@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.scorers.plugin import BEST, POLICIES, Scorer, ScorerResult

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from functools import partial
 
+from evaluator.core import protocol
 from evaluator.core.assembly import Core
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
@@ -13,8 +14,7 @@ from evaluator.core.model.pod_record import Key
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.protocol import podview
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Facts
 from evaluator.core.wiring import Loop, Wired
@@ -72,7 +72,7 @@ class ScorerHost:
 
     def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
         """Return a policy's decision for one pod. Raises BadRequestError for a malformed pod."""
-        return self._per_pod.decision(decision, decisions, podview.view(args))
+        return self._per_pod.decision(decision, decisions, protocol.pod_view(args))
 
     def pod_explainer(
         self, pods: Mapping[Key, Pod], latest: Callable[[], Decisions]

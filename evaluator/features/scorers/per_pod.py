@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask
-from evaluator.core.model.pod_demand import Amounts, PodView
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Amounts
 from evaluator.core.policy import evaluate
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.decide import Decision, Decisions

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.core.model.node_index import Floats, Mask
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
 
 Scores = npt.NDArray[np.int64]

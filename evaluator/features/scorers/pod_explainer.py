@@ -6,7 +6,7 @@ from http import HTTPStatus
 from typing import Any
 
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.cache.pods_by_policy import policy_of as policy_of_pod
+from evaluator.core.cache.policy_pods import policy_of as policy_of_pod
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key, PodRecord

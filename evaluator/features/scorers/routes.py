@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from evaluator.core import protocol
+from evaluator.core.http.responses import ErrorResponder, RouteGroup
 from evaluator.core.policy.decide import NotReadyError
-from evaluator.core.protocol import codec, podview
-from evaluator.core.protocol.http import ErrorResponder, RouteGroup
 from evaluator.features.scorers import runner
 from evaluator.features.scorers.runner import (
     CachedResult,
@@ -32,7 +32,7 @@ _SHOWN = 100
 _FILTER, _PRIORITIZE = "filter", "prioritize"
 
 _STATUSES: Mapping[type[Exception], HTTPStatus] = {
-    codec.BadRequestError: HTTPStatus.BAD_REQUEST,
+    protocol.BadRequestError: HTTPStatus.BAD_REQUEST,
     NotReadyError: HTTPStatus.SERVICE_UNAVAILABLE,
     ScorerError: HTTPStatus.INTERNAL_SERVER_ERROR,
 }
@@ -86,8 +86,8 @@ class ScorerRoutes:
     async def _serve(self, request: Request) -> Response:
         target = self._requests[request.path]
         try:
-            args = codec.decode(request.body)
-            pod = podview.view(args)
+            args = protocol.decode(request.body)
+            pod = protocol.pod_view(args)
             if waiting := self._runner.waiting_for:
                 raise NotReadyError(f"not ready: waiting for {', '.join(waiting)}")
             cached = self._runner.run(target.scorer, pod)
@@ -121,7 +121,7 @@ def _paths(
     }
 
 
-def _filter(target: ScorerRequest, args: codec.Args, cached: CachedResult) -> Parts:
+def _filter(target: ScorerRequest, args: protocol.Args, cached: CachedResult) -> Parts:
     refusals = cached.result.refusals.get(target.name, ()) if target.name else ()
     failed = runner.refused(cached.view.nodes, refusals, args.names)
     pod = f"{args.namespace}/{args.pod}"
@@ -133,21 +133,21 @@ def _filter(target: ScorerRequest, args: codec.Args, cached: CachedResult) -> Pa
         pod=pod,
         predicate=target.name,
     )
-    reply = codec.encode_filter(args, failed)
+    reply = protocol.encode_filter(args, failed)
     return Parts(reply.size, reply.parts)
 
 
-def _prioritize(target: ScorerRequest, args: codec.Args, cached: CachedResult) -> bytes:
+def _prioritize(target: ScorerRequest, args: protocol.Args, cached: CachedResult) -> bytes:
     scores = cached.result.scores.get(target.name) if target.name else None
     if scores is None:
-        return codec.encode_priorities(())
-    return codec.encode_priorities(runner.scored(cached.view.nodes, scores, args.names))
+        return protocol.encode_priorities(())
+    return protocol.encode_priorities(runner.scored(cached.view.nodes, scores, args.names))
 
 
 async def _bind(_request: Request) -> Response:
     """Called only if the extender's configuration has a bindVerb, which is a mistake."""
     sentence = "binding is not done here: leave bindVerb out of the extender's configuration"
-    return Response(HTTPStatus.OK, codec.encode_error(sentence), _JSON)
+    return Response(HTTPStatus.OK, protocol.encode_error(sentence), _JSON)
 
 
 async def _version(_request: Request) -> Response:

@@ -14,7 +14,8 @@ import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import Amounts, PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Amounts, Resource
 from evaluator.features.scorers.plugin import BEST, Scorer, ScorerResult, Scores
 from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 from plimsoll import logs

@@ -10,9 +10,10 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.model import usage_metrics
+from evaluator.core.model import resources
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.learning.rewards import Rewards
 
 RESOURCES = (
@@ -40,21 +41,21 @@ LARGEST = 2.0**63
 _LEAST_CPU = 10.0
 _LEAST_MEMORY = 16.0
 _METRICS = {
-    Resource.CPU: (usage_metrics.CPU_MEAN, usage_metrics.CPU_DEVIATION, 1000.0),
-    Resource.MEMORY: (usage_metrics.MEMORY_MEAN, usage_metrics.MEMORY_DEVIATION, 1.0),
+    Resource.CPU: (resources.CPU_MEAN, resources.CPU_DEVIATION, 1000.0),
+    Resource.MEMORY: (resources.MEMORY_MEAN, resources.MEMORY_DEVIATION, 1.0),
 }
 """Metrics of mean usage and its deviation, and the factor from the metric's unit to the resource's."""
 
 _ANNOTATIONS = {
     Resource.CPU: (
-        usage_metrics.MEAN_FREE_CPU,
-        usage_metrics.STD_FREE_CPU,
-        usage_metrics.FORECAST_FREE_CPU,
+        resources.MEAN_FREE_CPU,
+        resources.STD_FREE_CPU,
+        resources.FORECAST_FREE_CPU,
     ),
     Resource.MEMORY: (
-        usage_metrics.MEAN_FREE_MEMORY,
-        usage_metrics.STD_FREE_MEMORY,
-        usage_metrics.FORECAST_FREE_MEMORY,
+        resources.MEAN_FREE_MEMORY,
+        resources.STD_FREE_MEMORY,
+        resources.FORECAST_FREE_MEMORY,
     ),
 }
 """Annotations of the mean, deviation and forecast of free resources."""
@@ -185,7 +186,7 @@ def measured_usage(
 
 def measured_congestion(readings: Mapping[str, Floats]) -> Floats | None:
     """Return the network congestion, 0 to 1; None if the metric is not collected."""
-    congestion = readings.get(usage_metrics.CONGESTION)
+    congestion = readings.get(resources.CONGESTION)
     return None if congestion is None else _plausible(congestion)
 
 

@@ -16,8 +16,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import NodeUsage, PodCache
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Floats, NodeIndex, Positions, Reindex, fixed
-from evaluator.core.model.resources import RESOURCES
-from evaluator.core.model.usage_metrics import ANNOTATIONS, METRICS
+from evaluator.core.model.resources import RESOURCES, USAGE_ANNOTATIONS, USAGE_METRICS
 from evaluator.core.readings.merged import Readings
 from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.snapshot import ClusterSnapshot, measured_congestion, measured_usage
@@ -28,7 +27,7 @@ PERIOD = 0.1
 Name = TypeVar("Name", bound=str)
 
 _NO_ALLOCATABLE = (np.nan,) * len(RESOURCES)
-_NO_FIGURES = (np.nan,) * len(ANNOTATIONS)
+_NO_FIGURES = (np.nan,) * len(USAGE_ANNOTATIONS)
 _NO_USAGE = NodeUsage()
 _NOTHING_LEARNED = Rewards()
 
@@ -42,7 +41,7 @@ class Snapshotter:
         inventory: PodCache,
         readings: Readings,
         *,
-        metrics: Collection[str] = METRICS,
+        metrics: Collection[str] = USAGE_METRICS,
         rewards: Callable[[], Rewards] = lambda: _NOTHING_LEARNED,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -99,7 +98,9 @@ class Snapshotter:
         held = [usage.get(name, _NO_USAGE) for name in names]
         return {
             "allocatable": _put(view.allocatable, RESOURCES, positions, map(_allocatable, nodes)),
-            "annotations": _put(view.annotations, ANNOTATIONS, positions, map(_figures, nodes)),
+            "annotations": _put(
+                view.annotations, USAGE_ANNOTATIONS, positions, map(_figures, nodes)
+            ),
             "requested": _put(view.requested, RESOURCES, positions, (x.requested for x in held)),
             "recently_bound": _put(
                 view.recently_bound, RESOURCES, positions, (x.recently_bound for x in held)
@@ -139,7 +140,7 @@ def _blank(nodes: NodeIndex) -> ClusterSnapshot:
         allocatable=amounts,
         requested=amounts,
         recently_bound=amounts,
-        annotations=dict.fromkeys(ANNOTATIONS, nothing),
+        annotations=dict.fromkeys(USAGE_ANNOTATIONS, nothing),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from prometheus_client import Counter
 
 from evaluator.core.kube.client import Kube
-from evaluator.core.kube.event_writer import EventWriter
+from evaluator.core.kube.event_writers import EventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.events import EventSpec, ObjectReference

@@ -14,7 +14,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.policy_pods import NotApplied, PodCounts
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
-from evaluator.core.kube.pod_events import PodEventWriter
+from evaluator.core.kube.event_writers import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import PolicyGauge

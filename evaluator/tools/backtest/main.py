@@ -8,10 +8,9 @@ from typing import Any
 
 from evaluator.core.policy.types import Policy
 from evaluator.core.replay import StartReplay
-from evaluator.core.runtime import gc_tuning
 from evaluator.core.sources.prometheus import Access
 from evaluator.core.sources.queries import Queries, QueriesError
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from evaluator.tools.backtest import gate, policies, text
 from evaluator.tools.backtest.inputs import rules
 from evaluator.tools.backtest.inputs.dump import read_sources
@@ -29,6 +28,7 @@ from evaluator.tools.replay.report import report, sensitivity
 from evaluator.tools.replay.run import Backtest, warm_up
 from evaluator.tools.replay.variants import longest, variants
 from plimsoll import rfc3339
+from plimsoll.process import garbage
 from plimsoll.text import printable
 
 _WIDTH = 30
@@ -76,7 +76,7 @@ def main(argv: Sequence[str]) -> int:
         wanted = policies.read(given.files)
         source = _source(given, wanted)
         try:
-            with gc_tuning.rare_collections():
+            with garbage.rare_collections():
                 result = _run(wanted, source, given, features)
         finally:
             source.close()

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from evaluator.core.catalog.load import shipped
+from evaluator.core.catalog import shipped
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
 from evaluator.features.registry import VOCABULARY

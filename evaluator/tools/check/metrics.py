@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Collection, Iterator
 
-from evaluator.core.catalog.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
+from evaluator.core.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
 from evaluator.core.policy import hints
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, uses_of

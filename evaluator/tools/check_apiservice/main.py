@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from evaluator.core.kube.connection import ConfigError, KubeConnection
-from evaluator.core.kube.paths import segment
+from evaluator.core.kube.resources import segment
 from evaluator.core.kube.transport import APISession, KubeError
 from evaluator.tools.check_apiservice import verdict
 from evaluator.tools.check_apiservice.verdict import APIService, Installation, Verdict

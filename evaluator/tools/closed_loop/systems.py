@@ -9,20 +9,19 @@ import numpy as np
 from msgspec import Raw, json
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
-from evaluator.core.cache.pods_by_policy import PodsByPolicy
-from evaluator.core.catalog.load import shipped
+from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.catalog import shipped
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
-from evaluator.core.model.pod_demand import Resource
-from evaluator.core.model.resources import RESOURCES
+from evaluator.core.model.resources import RESOURCES, Resource
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.types import Policy
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Column, Floats, unknown
 from evaluator.core.simulation import Evictor, MakeVerbs
 from evaluator.tools.closed_loop.kube_scheduler import Positions, Scores, from_extender

@@ -15,7 +15,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents import port
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from evaluator.tools.backtest import policies
 from evaluator.tools.backtest.policies import PoliciesError
 from evaluator.tools.record.options import Options

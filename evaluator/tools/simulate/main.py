@@ -13,7 +13,6 @@ import numpy as np
 from evaluator.core.feature import Evicting
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.types import Policy
-from evaluator.core.runtime import gc_tuning
 from evaluator.core.simulation import Evictor
 from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest import policies
@@ -28,6 +27,7 @@ from evaluator.tools.simulate.inputs import InputError, Simulated, from_generato
 from evaluator.tools.simulate.report import OUTPUTS, Comparison
 from plimsoll import flags
 from plimsoll.commandline import Parser
+from plimsoll.process import garbage
 
 PROGRAM = "plimsoll-evaluator simulate"
 _ABOUT = """
@@ -60,7 +60,7 @@ def main(argv: Sequence[str]) -> int:
         wanted = [*map(_created, policies.read(given.files, any_metric=True))]
         _check(wanted)
         world = _world(given)
-        with gc_tuning.rare_collections():
+        with garbage.rare_collections():
             found = _compare(world, wanted, given, evictor)
         if given.picture:
             _write(given.picture, found.svg)

@@ -13,8 +13,8 @@ import yaml
 
 from evaluator.app import Service
 from evaluator.config import Settings
+from evaluator.core import protocol
 from evaluator.core.kube.client import Kube
-from evaluator.core.protocol import codec
 from evaluator.features.extender.verbs import answer_filter
 from sandbox.apiserver.server import ApiServer
 
@@ -79,7 +79,7 @@ async def refused(service):
             await decided.wait()
             decided.clear()
     body = {"Pod": POD, "NodeNames": list(NODES)}
-    args = codec.decode(json.dumps(body).encode())
+    args = protocol.decode(json.dumps(body).encode())
     answer = answer_filter(args, service.core.loop.current())
     stop.set()
     at_once.set()

@@ -6,9 +6,9 @@ import json
 
 from evaluator.app import Service
 from evaluator.config import Settings
+from evaluator.core import protocol
 from evaluator.core.kube.client import Kube
 from evaluator.core.policy.decide import NotReadyError
-from evaluator.core.protocol import codec
 from evaluator.features.extender.verbs import answer_filter
 from evaluator.features.gangs.controller import GangController
 
@@ -106,7 +106,7 @@ class Replica:
     def refused(self, policy, nodes):
         """The nodes rejected for a pod of this policy; None for a 503."""
         pod = {"metadata": {"namespace": "default", "labels": {"telemetry-policy": policy}}}
-        args = codec.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
+        args = protocol.decode(json.dumps({"Pod": pod, "NodeNames": list(nodes)}).encode())
         try:
             return frozenset(answer_filter(args, self._service.core.loop.current()).failed)
         except NotReadyError:

@@ -1,6 +1,11 @@
-"""Limits of the agents' port, per agent and in total, and their gRPC channel options."""
+"""Limits of the agents' port, per agent and in total, their gRPC channel options, and the file descriptors of its connections."""
 
+import resource
 from dataclasses import dataclass, replace
+
+from plimsoll import logs
+
+log = logs.get(__name__)
 
 _BACKSTOP = 1.25
 _GRACE = 30.0
@@ -79,3 +84,32 @@ class AgentLimits:
 
 def _ms(seconds: float) -> int:
     return max(1, round(seconds * 1000))
+
+
+def _raise_limit(requested: int) -> int:
+    """Raise the soft limit to `requested` or the hard limit; returns the new limit."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    allowed = requested if hard == unlimited else min(requested, hard)
+    if soft != unlimited and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+        soft = allowed
+    return requested if soft == unlimited else soft
+
+
+def share_of_descriptors(requested: int, *, reserved: int) -> int:
+    """Return how many of `requested` connections one port may hold so that `reserved` descriptors stay for everything else.
+
+    Each connection takes one, and processes start with a soft limit of 1,024. Raises the soft limit as far as needed and permitted. If it is too low for both, the port gets half.
+    """
+    allowed = _raise_limit(requested + reserved)
+    if allowed >= requested + reserved:
+        return requested
+    connections = min(requested, max(allowed - reserved, allowed // 2))
+    log.warning(
+        "fewer open files allowed than connections may need",
+        allowed=allowed,
+        needed=requested + reserved,
+        connections=connections,
+    )
+    return connections

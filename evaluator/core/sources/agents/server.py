@@ -15,10 +15,9 @@ from typing import Any, Protocol
 import grpc
 
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.runtime import rlimits
 from evaluator.core.sources.agents.authn import Authorizer, StreamRejection
 from evaluator.core.sources.agents.identity import is_node_name
-from evaluator.core.sources.agents.limits import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits, share_of_descriptors
 from evaluator.core.sources.agents.protocol import parse
 from evaluator.core.sources.agents.stream import (
     AgentStream,
@@ -141,7 +140,7 @@ class AgentServer:
 
         Connections leave at least `reserved` file descriptors for other ports and files.
         """
-        connections = rlimits.share(self._limits.streams, reserved=reserved)
+        connections = share_of_descriptors(self._limits.streams, reserved=reserved)
         server = grpc.aio.server(
             options=self._limits.channel_options(connections),
             maximum_concurrent_rpcs=self._limits.streams,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import grpc
 
-from evaluator.core.tls.reload import CertificateReloader, TlsError, load_pair
+from evaluator.core.tls import CertificateReloader, TlsError, load_pair
 
 
 @dataclass(frozen=True, slots=True)

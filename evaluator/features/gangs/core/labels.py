@@ -14,9 +14,9 @@ import msgspec
 from evaluator.core.model import feasibility, pod_record
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.pod import Affinity, PodSpec, Toleration
-from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_spec_view import PodMetadata, PodSpecView, Requests
 from evaluator.core.model.pod_spec_view import PodSpecFields as WorkloadSpec
+from evaluator.core.model.resources import Resource
 from evaluator.features.gangs.core.membership import (
     ADMITTED,
     GATE,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.core.catalog.catalog import PREFIX
+from evaluator.core.catalog import PREFIX
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.steps import Steps

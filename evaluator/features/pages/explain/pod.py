@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from evaluator.core.cache import policy_pods
-from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod

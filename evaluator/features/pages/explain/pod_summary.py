@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from evaluator.core.cache.pods_by_policy import policy_of
+from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.names import EXTENDER_RESOURCE
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod

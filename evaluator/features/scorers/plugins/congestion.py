@@ -25,8 +25,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.model.node_index import Floats
-from evaluator.core.model.pod_demand import PodView
-from evaluator.core.model.usage_metrics import CONGESTION, CONGESTION_FACTOR
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import CONGESTION, CONGESTION_FACTOR
 from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
 from plimsoll import flags

@@ -16,7 +16,8 @@ from enum import StrEnum
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, Mask
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
 from evaluator.features.scorers.plugins import pigeon_objectives
 from evaluator.features.scorers.snapshot import (

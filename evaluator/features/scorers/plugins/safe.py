@@ -22,9 +22,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.model import usage_metrics
+from evaluator.core.model import resources
 from evaluator.core.model.node_index import Floats, Mask
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
 from evaluator.features.scorers.plugins import beta
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
@@ -177,10 +178,10 @@ class Safe:
 
     predicates: Sequence[str] = (OVERLOAD,)
     metrics: Sequence[str] = (
-        usage_metrics.CPU_MEAN,
-        usage_metrics.CPU_DEVIATION,
-        usage_metrics.MEMORY_MEAN,
-        usage_metrics.MEMORY_DEVIATION,
+        resources.CPU_MEAN,
+        resources.CPU_DEVIATION,
+        resources.MEMORY_MEAN,
+        resources.MEMORY_DEVIATION,
     )
 
     def __init__(self, options: SafeOptions | None = None) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
 

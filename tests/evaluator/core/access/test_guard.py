@@ -9,13 +9,13 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
+from evaluator.core import tls
 from evaluator.core.access import front_proxy
 from evaluator.core.access.delegation import DelegatedAccess
 from evaluator.core.access.user import NonResourceAttributes
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
-from evaluator.core.tls import server as tls
 from plimsoll.http.types import Response, plain_rejection
 
 USER = ("X-Remote-User: jane", "X-Remote-Group: readers", "X-Remote-Group: system:authenticated")

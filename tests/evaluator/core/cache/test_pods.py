@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.cache.pods import NodeUsage, PodCache
-from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_record import PodRecord, decode
 from evaluator.core.model.requests import amounts
-from evaluator.core.model.resources import NOTHING
+from evaluator.core.model.resources import NOTHING, Resource
 
 WINDOW = 300.0
 EPOCH = 1_800_000_000.0

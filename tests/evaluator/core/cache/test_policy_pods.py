@@ -2,17 +2,24 @@
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.policy_pods import (
     NotApplied,
+    PodsByPolicy,
     event,
     pod_counts,
     pods_elsewhere,
+    policy_of,
     why_not_applied,
 )
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.pod import Pod
+from evaluator.core.model.pod import Pod, PodMeta, PodSpec
+
+NAMES = ("one", "two", "three")
+
 
 REQUEST = {"requests": {"telemetry/scheduling": "1"}}
 LIMIT = {"limits": {"telemetry/scheduling": "1"}}
@@ -105,3 +112,35 @@ def test_similar_policy_name_is_suggested():
         "such as telemetry-policy: demo-policy"
     )
     assert "such as" not in event(KEY, NotApplied.NO_POLICY, {"unrelated"}).message
+
+
+def running_pod(name, policy, node):
+    labels = {"telemetry-policy": policy} if policy else None
+    return Pod(PodMeta(name=name, namespace="ns", labels=labels), PodSpec(node_name=node))
+
+
+def test_pods_are_indexed_by_policy_of_their_own_namespace():
+    assert policy_of(running_pod("one", "demo", "")) == PolicyKey("ns", "demo")
+    assert policy_of(running_pod("one", None, "")) is None
+
+
+states = st.none() | st.tuples(st.sampled_from(["demo", "other", None]), st.sampled_from(["", "n"]))
+
+
+@given(st.lists(st.tuples(st.sampled_from(NAMES), states)))
+def test_index_holds_exactly_the_existing_pods(changes):
+    linked, there = PodsByPolicy(lambda pod: pod.running), {}
+    keys = [PolicyKey("ns", name) for name in ("demo", "other")]
+    seen = {key: {} for key in keys}
+    for name, state in changes:
+        after = running_pod(name, *state) if state else None
+        linked.change(there.pop(name, None), after)
+        if after:
+            there[name] = after
+        for key in keys:
+            right = [one for one in there.values() if one.running and policy_of(one) == key]
+            found = sorted(linked.of(key), key=str)
+            assert found == sorted(right, key=str)
+            assert (linked.version(key) == 0) is not bool(right)
+            before = seen[key].setdefault(linked.version(key), found)
+            assert [id(one) for one in before] == [id(one) for one in found]

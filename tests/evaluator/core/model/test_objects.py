@@ -10,7 +10,7 @@ import pytest
 from evaluator.core.cache.cluster import decode_node, decode_pod
 from evaluator.core.model.node_labels import NodeLabels
 from evaluator.core.model.pod import REQUEUED_AT
-from evaluator.core.model.usage_metrics import ANNOTATIONS
+from evaluator.core.model.resources import USAGE_ANNOTATIONS
 
 RECORDED = sorted((Path(__file__).parents[2] / "features/extender/requests").glob("*-nodes-3.json"))
 
@@ -52,7 +52,7 @@ def annotated(**annotations):
 
 
 def figure(text):
-    return annotated(**{ANNOTATIONS[0]: text}).metadata.figures[0]
+    return annotated(**{USAGE_ANNOTATIONS[0]: text}).metadata.figures[0]
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_numeric_annotation_is_decoded(text, value):
 )
 def test_non_numeric_annotation_is_unknown(text):
     assert math.isnan(figure(text))
-    assert annotated(**{ANNOTATIONS[0]: text}) == annotated(**{ANNOTATIONS[0]: text})
+    assert annotated(**{USAGE_ANNOTATIONS[0]: text}) == annotated(**{USAGE_ANNOTATIONS[0]: text})
 
 
 def test_node_without_scorer_annotations_takes_no_extra_memory():

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_spec_view import PodSpecView, decode
 from evaluator.core.model.requests import amounts, effective, others, pod_view
+from evaluator.core.model.resources import Resource
 
 MI = 2**20
 

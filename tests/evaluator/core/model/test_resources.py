@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.resources import (
     RESOURCES,
+    Resource,
     allocatable,
     allocatable_extended,
     amount,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.core.catalog.load import shipped
-from evaluator.core.model.pod_demand import Resource
+from evaluator.core.catalog import shipped
+from evaluator.core.model.resources import Resource
 from evaluator.core.placement.measures import SHORTEST_WINDOW, Load, Measures
 
 MEASURES = Measures(shipped)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from evaluator.core.catalog.load import shipped
+from evaluator.core.catalog import shipped
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.resources import RESOURCES

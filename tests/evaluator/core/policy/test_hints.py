@@ -6,7 +6,7 @@ from pathlib import Path
 import promql_parser
 import pytest
 
-from evaluator.core.catalog.load import shipped
+from evaluator.core.catalog import shipped
 from evaluator.core.policy import hints
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.parse import parse

@@ -11,7 +11,7 @@ from aiohttp import web
 from evaluator.core.sources.formats.answer import SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus
 from evaluator.core.sources.queries import Queries
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from tests.patience import PATIENCE
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"

@@ -18,7 +18,7 @@ from evaluator.core.sources.agents.authn import Authorizer
 from evaluator.core.sources.agents.limits import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from evaluator.core.sources.agents.tls import Certificates, Files
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 

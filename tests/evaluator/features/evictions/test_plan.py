@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
-from evaluator.core.cache.pods_by_policy import PodsByPolicy
+from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint

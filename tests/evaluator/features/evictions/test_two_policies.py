@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
-from evaluator.core.cache.pods_by_policy import PodsByPolicy
-from evaluator.core.catalog.load import shipped
+from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.catalog import shipped
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex
@@ -18,7 +18,7 @@ from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.evictions.plan import MOST_PER_POD, EvictionRate, SimulatedEvictor
 from evaluator.features.extender.verbs import CountingVerbs

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import CollectorRegistry
 
-from evaluator.core.http.scheduler_port import SharedRoutes
+from evaluator.core import tls
+from evaluator.core.http.ports import SharedRoutes
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
-from evaluator.core.tls import server as tls
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 from evaluator.features.extender.verbs import for_any
 from plimsoll.http.addresses import Address

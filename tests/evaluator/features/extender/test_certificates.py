@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from evaluator.core.tls import server as tls
+from evaluator.core import tls
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")

@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.protocol import codec
-from evaluator.core.protocol.codec import BadRequestError
+from evaluator.core import protocol
+from evaluator.core.protocol import BadRequestError
 
 POD = {"metadata": {"name": "web", "namespace": "ns", "labels": {"telemetry-policy": "demo"}}}
 NODES = {"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
 
 
 def decode(value):
-    return codec.decode(value if isinstance(value, bytes) else json.dumps(value).encode())
+    return protocol.decode(value if isinstance(value, bytes) else json.dumps(value).encode())
 
 
 def whole(reply):
@@ -28,7 +28,7 @@ def whole(reply):
 @pytest.mark.parametrize("buffer", [bytes, bytearray, memoryview])
 def test_request_by_node_names_is_decoded(buffer):
     body = json.dumps({"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}).encode()
-    args = codec.decode(buffer(body))
+    args = protocol.decode(buffer(body))
     assert (args.namespace, args.pod, args.labels) == ("ns", "web", {"telemetry-policy": "demo"})
     assert (list(args.names), args.nodes) == (["a", "b"], None)
 
@@ -124,7 +124,7 @@ def test_invalid_request_is_rejected_with_a_sentence(body, says):
 @given(st.binary(max_size=200))
 def test_any_bytes_are_decoded_or_rejected(body):
     with pytest.raises(BadRequestError):
-        codec.decode(body)
+        protocol.decode(body)
 
 
 json_values = st.recursive(
@@ -149,7 +149,7 @@ json_values = st.recursive(
 def test_any_json_is_decoded_or_rejected(value):
     body = json.dumps(value).encode()
     try:
-        args = codec.decode(body)
+        args = protocol.decode(body)
     except BadRequestError:
         return
     assert all(args.names)
@@ -159,7 +159,7 @@ def test_any_json_is_decoded_or_rejected(value):
 def test_truncated_request_is_rejected(data):
     body = json.dumps({"Pod": POD, "Nodes": NODES, "NodeNames": None}).encode()
     with pytest.raises(BadRequestError):
-        codec.decode(body[: data.draw(st.integers(0, len(body) - 1))])
+        protocol.decode(body[: data.draw(st.integers(0, len(body) - 1))])
 
 
 STRANGE_NODES = [
@@ -178,8 +178,8 @@ def test_passing_nodes_are_returned_byte_for_byte():
         + b" ,\n".join(STRANGE_NODES)
         + b']},"Pod":{"metadata":{}},"NodeNames":null}'
     )
-    args = codec.decode(body)
-    reply = whole(codec.encode_filter(args, {"b": "because", "e": "so"}))
+    args = protocol.decode(body)
+    reply = whole(protocol.encode_filter(args, {"b": "because", "e": "so"}))
     left = [STRANGE_NODES[i] for i in (0, 2, 3, 5)]
     assert reply == (
         b'{"Nodes":{"metadata":{},"items":['
@@ -191,7 +191,7 @@ def test_passing_nodes_are_returned_byte_for_byte():
 
 def test_request_by_names_gets_no_node_objects():
     args = decode({"Pod": POD, "NodeNames": ["a", "b"]})
-    assert json.loads(whole(codec.encode_filter(args, {"a": "x"}))) == {
+    assert json.loads(whole(protocol.encode_filter(args, {"a": "x"}))) == {
         "Nodes": None,
         "NodeNames": ["b"],
         "FailedNodes": {"a": "x"},
@@ -202,15 +202,15 @@ def test_request_by_names_gets_no_node_objects():
 
 def test_reply_has_empty_lists_if_no_node_fits():
     args = decode({"Pod": POD, "Nodes": NODES})
-    reply = json.loads(whole(codec.encode_filter(args, {"a": "x", "b": "x"})))
+    reply = json.loads(whole(protocol.encode_filter(args, {"a": "x", "b": "x"})))
     assert (reply["Nodes"]["items"], reply["NodeNames"]) == ([], [])
 
 
 def test_priorities_are_encoded():
-    assert codec.encode_priorities([("a", 10), ("b", 0)]) == (
+    assert protocol.encode_priorities([("a", 10), ("b", 0)]) == (
         b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
     )
-    assert codec.encode_priorities([]) == b"[]"
+    assert protocol.encode_priorities([]) == b"[]"
 
 
 POD_ONLY = b'{"metadata":{"name":"x"}}'
@@ -260,7 +260,7 @@ def test_body_of_empty_values_takes_no_more_memory_than_itself(body, sentence):
     tracemalloc.start()
     try:
         with pytest.raises(BadRequestError, match=sentence):
-            codec.decode(memoryview(body))
+            protocol.decode(memoryview(body))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -273,7 +273,7 @@ def test_reply_with_small_nodes_holds_no_more_memory_than_its_request():
     body = b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (POD_ONLY, items)
     tracemalloc.start()
     try:
-        reply = codec.encode_filter(codec.decode(body), {})
+        reply = protocol.encode_filter(protocol.decode(body), {})
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -282,9 +282,9 @@ def test_reply_with_small_nodes_holds_no_more_memory_than_its_request():
 
 
 def test_nodes_are_counted_anew_for_each_request():
-    nodes = {"items": [{"metadata": {"name": "a"}}] * (codec.MOST_NODES - 1)}
+    nodes = {"items": [{"metadata": {"name": "a"}}] * (protocol.MOST_NODES - 1)}
     for _ in range(3):
-        assert len(decode({"Pod": POD, "Nodes": nodes}).names) == codec.MOST_NODES - 1
+        assert len(decode({"Pod": POD, "Nodes": nodes}).names) == protocol.MOST_NODES - 1
 
 
 @pytest.mark.parametrize("letter", ["a", r"\u0061"])
@@ -294,7 +294,7 @@ def test_node_name_has_up_to_253_characters_escaped_or_not(letter):
 
 
 def test_as_many_nodes_as_the_limit_are_accepted():
-    names = [f"node-{i:06d}" for i in range(codec.MOST_NODES)]
+    names = [f"node-{i:06d}" for i in range(protocol.MOST_NODES)]
     assert list(decode({"Pod": POD, "NodeNames": names}).names) == names
     with pytest.raises(BadRequestError, match="more than 100000 nodes"):
         decode({"Pod": POD, "NodeNames": [*names, "one-more"]})

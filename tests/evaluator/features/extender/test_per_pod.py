@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from evaluator.core import protocol
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
-from evaluator.core.protocol import podview
 from evaluator.core.readings.store import Store
 from evaluator.features.scorers.derived import ScorerMetrics, Scoring
 from evaluator.features.scorers.per_pod import PerPodDecisions
@@ -44,7 +44,7 @@ async def server(extender, parsed):
     per_pod = PerPodDecisions(scoring)
 
     def for_pod(args, decision, decisions):
-        return per_pod.decision(decision, decisions, podview.view(args))
+        return per_pod.decision(decision, decisions, protocol.pod_view(args))
 
     return await extender(decisions, for_pod=for_pod)
 

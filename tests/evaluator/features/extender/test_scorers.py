@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import ScorerResult
 from evaluator.features.scorers.plugins.template import Template
 from evaluator.features.scorers.routes import ScorerRoutes

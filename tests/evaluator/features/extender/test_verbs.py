@@ -6,7 +6,7 @@ import pytest
 
 from evaluator.core.policy.decide import Decisions, NotReadyError, decide
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.protocol.codec import Args
+from evaluator.core.protocol import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.extender import verbs
 from evaluator.features.extender.verbs import Result

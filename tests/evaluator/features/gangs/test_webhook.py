@@ -13,7 +13,7 @@ import pytest
 from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from evaluator.features.gangs import webhook
 from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.metrics import GangMetrics

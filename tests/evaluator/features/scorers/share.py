@@ -1,6 +1,6 @@
 """A scorer with numbers that are easy to compute, for tests that use any scorer."""
 
-from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import ScorerResult
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.scorers import explain as explainpod

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store

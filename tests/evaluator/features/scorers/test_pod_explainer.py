@@ -17,7 +17,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model import pod_record
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
-from evaluator.core.model.pod_demand import Resource
+from evaluator.core.model.resources import Resource
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store

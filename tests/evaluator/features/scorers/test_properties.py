@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, Phase, given, note, settings
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import BEST
 from evaluator.features.scorers.registry import BUILT_IN
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.snapshot import REMEMBERED, WINDOW, Demands, demand
 
 MI, GI = 2.0**20, 2.0**30

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
-from evaluator.core.model import usage_metrics
+from evaluator.core.model import resources
 from evaluator.core.model.node import Node
-from evaluator.core.model.pod_demand import Resource
 from evaluator.core.model.pod_record import decode
+from evaluator.core.model.resources import Resource
 from evaluator.core.readings.store import Store
 from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.snapshot import ClusterSnapshot
@@ -33,7 +33,7 @@ class World:
         self.cluster = ClusterCache()
         self.inventory = PodCache(clock=lambda: self.now, wall=lambda: self.now)
         self.store = Store(stale_after=STALE, started=-1000.0)
-        self.store.subscribe(usage_metrics.METRICS)
+        self.store.subscribe(resources.USAGE_METRICS)
         self.snapshotter = Snapshotter(
             self.cluster, self.inventory, self.store, clock=lambda: self.now, **options
         )
@@ -43,7 +43,7 @@ class World:
         self.inventory.pods.replace([])
 
     def report(self, node: str, **values: float) -> None:
-        names = {getattr(usage_metrics, name.upper()): value for name, value in values.items()}
+        names = {getattr(resources, name.upper()): value for name, value in values.items()}
         self.store.report(node, Delta(values=names), self.now)
 
     def later(self, seconds: float = 0.125) -> ClusterSnapshot:
@@ -97,7 +97,7 @@ def test_snapshot_has_allocatable_and_requests(world: World) -> None:
     assert told(view.requested[Resource.CPU]) == [1300, 0]
     assert told(view.requested[Resource.PODS]) == [2, 0]
     assert told(view.recently_bound[Resource.CPU]) == [300, 0]
-    assert told(world.later(usage_metrics.WINDOW).recently_bound[Resource.CPU]) == [0, 0]
+    assert told(world.later(resources.USAGE_WINDOW).recently_bound[Resource.CPU]) == [0, 0]
 
 
 def test_free_capacity_is_allocatable_less_use(world: World) -> None:
@@ -113,7 +113,7 @@ def test_free_capacity_is_allocatable_less_use(world: World) -> None:
     assert told(cpu.forecast) == [None, None]
     assert view.congestion is not None
     assert told(view.congestion) == [None, 0.5]
-    assert told(view.readings[usage_metrics.CPU_MEAN]) == [1.5, 4.5]
+    assert told(view.readings[resources.CPU_MEAN]) == [1.5, 4.5]
 
 
 def test_stale_reading_is_missing(world: World) -> None:
@@ -218,7 +218,7 @@ def test_no_snapshot_before_nodes_pods_and_first_reports() -> None:
     world.inventory.pods.replace([])
     assert world.snapshotter.waiting_for == ["the nodes' first readings for scorers"]
     assert world.snapshotter.known() is None
-    world.store.report("a", Delta(values=dict.fromkeys(usage_metrics.METRICS, 0.5)), world.now)
+    world.store.report("a", Delta(values=dict.fromkeys(resources.USAGE_METRICS, 0.5)), world.now)
     world.now += 0.125
     assert world.snapshotter.waiting_for == []
     assert world.snapshotter.known() is world.snapshotter.view()
@@ -261,7 +261,7 @@ STEPS = st.lists(
         st.tuples(st.sampled_from(("node", "no node")), NODES),
         st.tuples(st.sampled_from(("pod", "no pod")), PODS),
         st.tuples(st.just("report"), st.sampled_from(NAMES)),
-        st.tuples(st.just("wait"), st.sampled_from((0.1, STALE + 1, usage_metrics.WINDOW))),
+        st.tuples(st.just("wait"), st.sampled_from((0.1, STALE + 1, resources.USAGE_WINDOW))),
     ),
     max_size=12,
 )

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from evaluator.core.catalog.load import shipped
+from evaluator.core.catalog import shipped
 from evaluator.core.policy import parse
 from evaluator.tools.check import main, metrics
 

@@ -2,15 +2,26 @@
 
 import asyncio
 import contextlib
+import subprocess
+import sys
 
 import grpc
 import pytest
 
 from agent.stream.client import LONGEST_BACKOFF
 from evaluator.core.sources.agents.limits import AgentLimits
-from tests.evaluator.core.sources.agents.test_server import PATIENCE, Agent, Evaluator
+from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
+from tests.patience import PATIENCE
 from tests.security.rawh2 import DATA, GOAWAY, SETTINGS, Peer, frame, report
 from wire import telemetry_pb2_grpc
+
+PROGRAM = """
+import resource
+from evaluator.core.sources.agents import limits
+resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
+print(limits.share_of_descriptors({wanted}, reserved={reserved}), resource.getrlimit(resource.RLIMIT_NOFILE))
+"""
+
 
 Code = grpc.StatusCode
 SHUT = bytes([0, 4, 0, 0, 0, 0])
@@ -131,3 +142,31 @@ async def test_unread_subscription_is_replaced_by_the_newest(port, until):
     assert len(stream._protocol._subscriptions) == 1
     deaf.vanish()
     await until(lambda: evaluator.agents.connected == 0)
+
+
+@pytest.mark.parametrize(
+    ("soft", "hard", "wanted", "reserved", "had", "warned"),
+    [
+        pytest.param(128, 512, 300, 100, "300 (400, 512)", False, id="raised"),
+        pytest.param(128, 512, 412, 100, "412 (512, 512)", False, id="raised to the hard limit"),
+        pytest.param(300, 512, 100, 100, "100 (300, 512)", False, id="enough"),
+        pytest.param(
+            128, 512, 500, 100, "412 (512, 512)", True, id="reserved descriptors are kept"
+        ),
+        pytest.param(128, 512, 500, 400, "256 (512, 512)", True, id="half where both do not fit"),
+        pytest.param(128, 512, 100, 500, "100 (512, 512)", True, id="no more than wanted"),
+    ],
+)
+def test_port_gets_what_it_wants_beside_reserved_descriptors(
+    soft, hard, wanted, reserved, had, warned
+):
+    program = PROGRAM.format(soft=soft, hard=hard, wanted=wanted, reserved=reserved)
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert ran.stdout.splitlines()[-1] == had
+    assert ("fewer open files" in ran.stdout + ran.stderr) is warned

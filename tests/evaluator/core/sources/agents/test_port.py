@@ -5,7 +5,7 @@ import pytest
 from evaluator.config import Settings
 from evaluator.core.sources.agents import port
 from evaluator.core.sources.agents.tls import Files
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 
 DEFAULT = Files("/no/c", "/no/k", "/no/a")
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.features.scorers.plugin import Scorer, WhenMissing
 from evaluator.features.scorers.plugins.congestion import Congestion, CongestionOptions
 from evaluator.features.scorers.snapshot import ClusterSnapshot

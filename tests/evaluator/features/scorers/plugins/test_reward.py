@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.features.scorers.learning.rewards import Rewards
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import Reward, RewardOptions, weight

@@ -8,7 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView, Resource
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import WhenMissing
 from evaluator.features.scorers.plugins.safe import BALANCE, OVERLOAD, Safe, SafeOptions, share
 from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays

@@ -1,5 +1,5 @@
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod_demand import PodView
+from evaluator.core.model.requests import PodView
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.template import Template
 from evaluator.features.scorers.snapshot import ClusterSnapshot

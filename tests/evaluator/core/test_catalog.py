@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from evaluator.core.catalog.load import shipped
+from evaluator.core.catalog import shipped
 
 
 @pytest.mark.parametrize("prefix", ["", "node_"])

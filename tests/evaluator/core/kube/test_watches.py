@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.kube.all_pods import AllPods
+from evaluator.core.kube.watches import AllPods
 
 
 def test_only_one_feature_adds_to_records_of_pods():

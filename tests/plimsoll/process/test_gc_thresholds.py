@@ -4,11 +4,11 @@ import gc
 import subprocess
 import sys
 
-from evaluator.core.runtime.gc_tuning import FreezeWhenReady
+from plimsoll.process.garbage import FreezeWhenReady
 
 CHURN = """
 import gc
-from evaluator.core.runtime import gc_tuning
+from plimsoll.process import garbage
 {call}
 before = gc.get_stats()
 kept = []
@@ -27,7 +27,7 @@ def collections(call):
 
 
 def test_growth_triggers_no_full_collection():
-    young, middle, full = collections("gc_tuning.raise_thresholds()")
+    young, middle, full = collections("garbage.raise_thresholds()")
     assert young > 0
     assert middle > 0
     assert full == 0
@@ -70,7 +70,7 @@ def test_no_collection_scans_many_objects_while_serving():
         gc.callbacks.remove(note)
         gc.unfreeze()
     assert 2 not in walked
-    script = "import gc; from evaluator.core.runtime import gc_tuning as g; g.raise_thresholds(); print(*gc.get_threshold())"
+    script = "import gc; from plimsoll.process import garbage as g; g.raise_thresholds(); print(*gc.get_threshold())"
     told = subprocess.run(
         [sys.executable, "-P", "-c", script], capture_output=True, text=True, check=True
     )

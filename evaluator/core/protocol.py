@@ -1,16 +1,22 @@
-"""Decodes and encodes the scheduler extender's JSON; nodes are passed through byte for byte.
+"""kube-scheduler's extender protocol: decodes and encodes its JSON; nodes are passed through byte for byte.
 
 Types: k8s.io/kube-scheduler/extender/v1 (ExtenderArgs, ExtenderFilterResult, HostPriorityList). Go writes keys
 capitalized and reads them in any case: requests are accepted in any case, replies are written as Go writes them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
 import msgspec
 from msgspec import Raw
 
+from evaluator.core.model import pod_spec_view, requests
+from evaluator.core.model.pod_spec_view import PodSpecView
+from evaluator.core.model.requests import PodView
+from evaluator.core.model.resources import NOTHING, ResourceVector
+from evaluator.core.policy.decide import Decision, Decisions
+from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 
 Body = bytes | bytearray | memoryview
@@ -21,6 +27,10 @@ MOST_POD_BYTES = 4 << 20
 """etcd limits objects to 1.5 MiB."""
 _MOST_LABEL_BYTES = 256 << 10
 """Bytes of a pod's labels: decoded, short ones take 25 times the memory of their JSON."""
+_MOST_OBJECTS = 100_000
+"""JSON objects in a pod; a large pod with many field managers has a few thousand."""
+_MOST_CONTAINERS = 1_000
+"""Adding up the requests of more containers would delay other requests."""
 _LONGEST_NAME = 253
 _LONGEST_UID = 128
 _LONGEST_NAME_JSON = 256  # with its quotes and comma
@@ -277,3 +287,36 @@ def encode_priorities(scores: Iterable[tuple[str, int]]) -> bytes:
 def encode_error(sentence: str) -> bytes:
     """Return an error response: kube-scheduler shows the text and retries the pod with backoff."""
     return _encode({"Error": sentence})
+
+
+ForPod = Callable[[Args, Decision, Decisions], Decision]
+"""Returns a policy's decision for the pod of a request."""
+
+
+def requested(args: Args) -> ResourceVector:
+    """Return what the pod of a request requests; what cannot be read counts as nothing."""
+    try:
+        return requests.effective(_decoded_pod(args)).requests
+    except BadRequestError:
+        return NOTHING
+
+
+def pod_view(args: Args) -> PodView:
+    """Return the pod with its resource requests. Raises BadRequestError for a malformed pod or request."""
+    view, problems = requests.pod_view(_decoded_pod(args))
+    if problems:
+        raise BadRequestError(problems[0])
+    return view
+
+
+def _decoded_pod(args: Args) -> PodSpecView:
+    """Return the pod of a request, decoded. Raises BadRequestError if it is malformed or takes too long to read."""
+    if bytes(args.whole).count(b"{") > _MOST_OBJECTS:
+        raise BadRequestError(f"a Pod of more than {_MOST_OBJECTS} objects in it")
+    try:
+        pod = pod_spec_view.decode(args.whole)
+    except UNREADABLE as error:
+        raise BadRequestError(f"not a Pod: {error}") from error
+    if len(pod.spec.containers or ()) + len(pod.spec.init_containers or ()) > _MOST_CONTAINERS:
+        raise BadRequestError(f"a Pod of more than {_MOST_CONTAINERS} containers in it")
+    return pod

@@ -9,11 +9,11 @@ import subprocess
 import aiohttp
 import pytest
 
-from evaluator.core.http.scheduler_port import SharedRoutes
+from evaluator.core import tls
+from evaluator.core.http.ports import SharedRoutes
 from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.tls import server
-from evaluator.core.tls.reload import TlsError
+from evaluator.core.tls import TlsError
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 from tests.patience import PATIENCE
 
@@ -51,7 +51,7 @@ def pki(tmp_path_factory):
 
 
 def files(pki):
-    return server.Files(str(pki / "server.crt"), str(pki / "server.key"), str(pki / "ca.crt"))
+    return tls.Files(str(pki / "server.crt"), str(pki / "server.key"), str(pki / "ca.crt"))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ async def listening(serve):
     async def start(found, names=()):
         metrics = Metrics()
         extender = SharedRoutes([PolicyVerbs(Decisions, ExtenderMetrics(metrics.registry)).routes])
-        rotation = server.rotation(found, names=names, on_change=metrics.reloaded("extender"))
+        rotation = tls.rotation(found, names=names, on_change=metrics.reloaded("extender"))
         site = await serve(extender.routes.answer, refuse=extender.refuse, tls=rotation.current)
         return site.address.port
 
@@ -112,7 +112,7 @@ async def test_plain_http_is_rejected(port):
 
 
 async def test_tls_before_1_2_is_rejected(pki):
-    context = server.server_context(files(pki))
+    context = tls.server_context(files(pki))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
     assert context.verify_mode is ssl.CERT_REQUIRED
 
@@ -145,7 +145,7 @@ async def test_truncated_body_over_tls_does_no_harm(port, pki):
 )
 def test_unusable_file_is_named_in_a_sentence(pki, cert, key, ca, names):
     with pytest.raises(TlsError, match=names) as refused:
-        server.server_context(server.Files(str(pki / cert), str(pki / key), str(pki / ca)))
+        tls.server_context(tls.Files(str(pki / cert), str(pki / key), str(pki / ca)))
     assert "\n" not in str(refused.value)
     assert "--unsafe" in str(refused.value)
 
@@ -168,7 +168,7 @@ def renewed(pki, tmp_path):
 
 @pytest.fixture
 async def renewable(renewed, listening):
-    return await listening(server.Files(*renewed[0])), renewed[1]
+    return await listening(tls.Files(*renewed[0])), renewed[1]
 
 
 async def test_new_client_ca_applies_to_the_next_connection(renewable, pki):

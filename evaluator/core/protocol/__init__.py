@@ -1,1 +1,0 @@
-"""kube-scheduler's extender protocol: requests and responses as JSON."""

@@ -1,4 +1,0 @@
-"""Process-wide settings of the Python runtime and the operating system.
-
-Imports nothing of the evaluator.
-"""
