@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
-from docs import generate
+import pytest
+
+from docs import generate, site_pages
 
 ROOT = Path(__file__).parents[2]
 MOST = 30_000
@@ -14,7 +16,20 @@ def words(text):
     return len(re.findall(r"[A-Za-z][\w'-]*", text))
 
 
-def test_prose_has_at_most_30000_words():
+@pytest.fixture(scope="module")
+def pages():
     generated = {path for path, text in generate.pages() if text.startswith(generate.NOTE)}
-    pages = [path for path in (ROOT / "docs").glob("*.md") if path not in generated]
+    return [path for path in (ROOT / "docs").glob("*.md") if path not in generated]
+
+
+def test_prose_has_at_most_30000_words(pages):
     assert sum(words(path.read_text()) for path in pages) <= MOST
+
+
+def test_a_page_says_first_for_whom_it_is(pages):
+    listed = {name for names in site_pages.SECTIONS.values() for name in names}
+    for path in pages:
+        if path.stem in listed:
+            heading, first, *_ = path.read_text().split("\n\n")
+            assert heading.startswith("# "), path
+            assert first.startswith("For "), path
