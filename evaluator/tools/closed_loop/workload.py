@@ -121,12 +121,17 @@ def generated_traces(machines: int, rng: np.random.Generator) -> Floats:
     return traces
 
 
+def pods_at_once(arrivals: Arrivals, nodes: Nodes, traces: Floats) -> float:
+    """Return how many pods of these traces make up the load; infinite if they use nothing."""
+    mean = float(traces.mean()) * float(np.mean(LIMITS))
+    return arrivals.load * nodes.count * nodes.cores / mean if mean else math.inf
+
+
 def workload(
     arrivals: Arrivals, nodes: Nodes, traces: Floats, rng: np.random.Generator
 ) -> list[SimulatedPod]:
     """Return the pods in order of arrival. The same generator state gives the same pods, for every system."""
-    mean = float(traces.mean()) * float(np.mean(LIMITS))
-    at_once = arrivals.load * nodes.count * nodes.cores / mean
+    at_once = pods_at_once(arrivals, nodes, traces)
     kinds = (_bursts if arrivals.burst else _singles)(arrivals, at_once, rng)
     pods = []
     for number, (at, life, limit, owner) in enumerate(sorted(kinds)):

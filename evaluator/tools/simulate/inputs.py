@@ -5,6 +5,7 @@ import gzip
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from evaluator.tools.closed_loop.workload import (
     TraceError,
     generated_traces,
     parse_traces,
+    pods_at_once,
     workload,
 )
 from evaluator.tools.replay import grid
@@ -31,6 +33,9 @@ ALLOCATABLE_CPU = "cpu"
 _MACHINES = 1000
 _STALE_AFTER = 300.0
 _MOST_PODS = 200_000
+_LONGEST_LINE = 1 << 14
+_MOST_VALUES = 2016
+"""Values of one pod's use: a week."""
 _MOST_CELLS = 20_000_000
 """Nodes times steps: half a gigabyte."""
 _COLUMNS = ("arrives", "life", "cpu_request", "memory_request", "cpu_limit", "cpu_use")
@@ -59,6 +64,11 @@ def from_generator(
         raise InputError("too many nodes for so long: use fewer --nodes or a shorter --for")
     rng = np.random.default_rng(seed)
     found = read_traces(traces) if traces else generated_traces(_MACHINES, rng)
+    count = pods_at_once(arrivals, nodes, found) * (1 + timing.end / arrivals.life)
+    if count > _MOST_PODS / 2:
+        raise InputError(
+            f"the load takes {count:,.0f} pods: use fewer --nodes or --cores, a shorter --for, or traces that use more CPU"
+        )
     pods = workload(arrivals, nodes, found, rng)
     kind = "bursts" if arrivals.burst else "a steady stream"
     named = "traces of " + Path(traces).name if traces else "generated traces"
@@ -73,13 +83,21 @@ def read_traces(path: str) -> Floats:
     """Return the traces of a file, gzip or not. Raises InputError."""
     try:
         with (gzip.open if path.endswith(".gz") else open)(path, "rt") as lines:
-            return parse_traces(lines)
+            return parse_traces(_bounded(lines))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (EOFError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a text file, or an incomplete gzip file") from error
     except TraceError as error:
         raise InputError(f"{path}: {error}") from error
+
+
+def _bounded(file: IO[str]) -> Iterator[str]:
+    """Yield the lines of a file. Raises TraceError for one that is too long, before it is read to its end."""
+    while line := file.readline(_LONGEST_LINE):
+        if len(line) == _LONGEST_LINE:
+            raise TraceError(f"a line of more than {_LONGEST_LINE} characters")
+        yield line
 
 
 def from_recording(
@@ -156,6 +174,7 @@ def read_arrivals(path: str, end: float) -> list[SimulatedPod]:
 def _rows(path: str, rows: "csv.DictReader[str]") -> Iterator[SimulatedPod]:
     if missing := [name for name in _COLUMNS if name not in (rows.fieldnames or ())]:
         raise InputError(f"{path}: no column {', '.join(missing)}")
+    values = 1
     for number, row in enumerate(rows):
         if number >= _MOST_PODS:
             raise InputError(f"{path}: more than {_MOST_PODS:,} pods")
@@ -167,6 +186,13 @@ def _rows(path: str, rows: "csv.DictReader[str]") -> Iterator[SimulatedPod]:
         numbers = np.array([arrives, life, cpu, memory, limit, *use])
         if not len(use) or not np.isfinite(numbers).all() or (numbers < 0).any():
             raise InputError(f"{path}, line {rows.line_num}: numbers must be finite and at least 0")
+        if len(use) > _MOST_VALUES:
+            raise InputError(
+                f"{path}, line {rows.line_num}: cpu_use has more than a week of values"
+            )
+        values = max(values, len(use))
+        if values * number > _MOST_CELLS:
+            raise InputError(f"{path}: too many pods with so many values of cpu_use")
         owner = (row.get("owner") or "").strip()
         if len(owner) > 253:
             raise InputError(f"{path}, line {rows.line_num}: owner {shown(owner)} is too long")

@@ -1,6 +1,8 @@
 """The command simulate: what it reads, what it compares, and its report."""
 
+import gzip
 import json
+import random
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -112,6 +114,7 @@ def test_pods_are_placed_beside_recorded_use(capsys, recording):
         ("-1,2,3,4,5,6,\n", "line 2: numbers must be finite and at least 0"),
         ("1,2,3,4,5,,\n", "line 2: numbers must be finite and at least 0"),
         (f"1,2,3,4,5,6,{'x' * 300}\n", "is too long"),
+        (f"1,2,3,4,5,{'1 ' * 3000},\n", "more than a week of values"),
     ],
 )
 def test_malformed_arrivals_are_refused(capsys, recording, row, message):
@@ -157,6 +160,29 @@ def test_invalid_arguments_are_refused(capsys, arguments, message):
 def test_input_that_cannot_be_simulated_is_an_error(capsys, arguments, message):
     assert main(("simulate", "-f", BALANCE, *arguments)) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (",".join(["0"] * TRACE_VALUES), "the load takes inf pods"),
+        ("1," * 10_000, "a line of more than 16384 characters"),
+        (",".join(["1e-9"] * TRACE_VALUES), "traces that use more CPU"),
+        ("\x00" * 100, "line 1: not numbers"),
+    ],
+)
+def test_hostile_traces_are_refused(capsys, tmp_path, content, message):
+    packed = tmp_path / "day.csv.gz"
+    packed.write_bytes(gzip.compress(content.encode()))
+    assert main(("simulate", "-f", BALANCE, f"--traces={packed}")) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_truncated_gzip_is_refused(capsys, tmp_path):
+    packed = tmp_path / "day.csv.gz"
+    packed.write_bytes(gzip.compress(random.Random(1).randbytes(5000).hex().encode())[:-9])
+    assert main(("simulate", "-f", BALANCE, f"--traces={packed}")) == 2
+    assert "incomplete gzip file" in capsys.readouterr().err
 
 
 def test_metric_that_is_not_simulated_is_named(capsys, tmp_path):
