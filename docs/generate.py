@@ -69,6 +69,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     readme = HERE.parent / "README.md"
     text = figures.into(readme.read_text(), figures.requests(latest))
     yield readme, figures.into(text, placement.summary(), "placement")
+    backtest = HERE / "backtest.md"
+    yield backtest, figures.into(backtest.read_text(), placement.error_table(), "error")
     yield HERE / "placement.svg", placement.picture()
 
 

@@ -91,6 +91,11 @@ def picture() -> str:
     return as_svg(runs, found["minutes"])
 
 
+def error_table() -> Iterator[str]:
+    """Return the same table for docs/backtest.md."""
+    yield from error(read(REAL))
+
+
 def error(lines: Sequence[Line]) -> Iterator[str]:
     """Return a table of the same worlds in both engines, from lines of both."""
     yield "The same worlds, pods and seeds, on kube-apiserver, kube-scheduler and the system's own program, beside the model:"
