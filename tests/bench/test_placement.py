@@ -75,7 +75,8 @@ def test_both_engines_place_a_burst_alike():
         find(os.environ)
     except NoControlPlaneError as error:
         pytest.skip(str(error))
-    arguments = {"systems": ("default",), "scenarios": ("burst",), "seeds": 1, "workers": 1}
+    shorter = {"seeds": 1, "workers": 1, "factor": 4.0}
+    arguments = {"systems": ("default",), "scenarios": ("burst",), **shorter}
     (model,) = table.measured(**arguments)
     (real,) = table.measured(**arguments, engine="real")
     assert (real["engine"], model["engine"]) == ("real", "model")
