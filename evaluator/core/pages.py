@@ -101,8 +101,25 @@ class PodJudge(Protocol):
         ...
 
 
+class Scope(NamedTuple):
+    """What a page is about: the objects of a namespace, a policy, or a node; all, if empty."""
+
+    namespace: str = ""
+    policy: str = ""
+    node: str = ""
+
+
 class PagePast(Protocol):
     """What was before, for pages about the present: `timeline` and the newest `records`. Methods raise PageError."""
+
+    @property
+    def position(self) -> str:
+        """The newest record, as a text that `changed` takes."""
+        ...
+
+    async def changed(self, scope: Scope, after: str) -> tuple[str, bool]:
+        """Wait for a record of a scope after a position, for some seconds; return the position then, and whether there is one."""
+        ...
 
     async def of_all(self, window: Window) -> Facts:
         """Return the past of the nodes, in the namespace and interval of a window."""

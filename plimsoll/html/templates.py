@@ -2,9 +2,10 @@
 
 import asyncio
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
@@ -25,11 +26,16 @@ _SWITCH_INTERVAL = 0.0005
 class Templates:
     """The templates `*.html` of some folders, and those that all programs share: `base.html` and `macros.html`.
 
+    `filters`: further filters by name.
+
     Templates of a program extend `base.html`, which needs `title` and `root`, the relative link to `/`.
     """
 
-    def __init__(self, *folders: Path) -> None:
+    def __init__(
+        self, *folders: Path, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    ) -> None:
         self._folders = folders
+        self._filters = filters
 
     async def load(self) -> None:
         """Import Jinja2 and compile all templates, in a thread: both take some 100 ms, once."""
@@ -61,6 +67,7 @@ class Templates:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        made.filters.update(self._filters)
         made.filters["segment"] = segment
         made.filters["query"] = query
         made.filters["readable"] = _readable

@@ -1,6 +1,7 @@
 """The evaluator's pages in Chromium: every page of a sandbox, below prefixes, without JavaScript, and refreshed in place."""
 
 import asyncio
+import datetime
 import itertools
 import re
 from html.parser import HTMLParser
@@ -177,6 +178,31 @@ async def test_page_refreshes_in_place_and_keeps_focus_and_scroll(browser, ops, 
         assert await page.evaluate("window.kept")
         assert await page.evaluate("document.activeElement.href") == focused
         assert await page.evaluate("scrollY") == 40
+        assert tab.errors == []
+
+
+async def test_live_page_shows_a_change_at_once(browser, ops, cluster):
+    """Its clock stands still, so no timer refreshes it: only an event does. Times are local, with UTC as the title."""
+    node = cluster.spec.nodes[0]
+    async with chromium.tab(browser, timezone_id="Asia/Kolkata") as tab:
+        page = tab.page
+        await page.clock.install()
+        await page.clock.pause_at(datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1))
+        (cluster.node_metrics(node) / "text.prom").write_text(
+            "node_health_metric 1\nnode_disk_errors 0\n"
+        )
+        await tab.show(f"{ops}nodes/{node}")
+        rows = page.locator(".timeline tbody")
+        for health in (0, 1, 0, 1):
+            before = await rows.inner_text()
+            text = f"node_health_metric {health}\nnode_disk_errors 0\n"
+            (cluster.node_metrics(node) / "text.prom").write_text(text)
+            async with asyncio.timeout(PATIENCE):
+                while await rows.inner_text() == before:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+        title = await page.locator("main time").first.get_attribute("title")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", title)
+        assert "UTC" not in await page.locator("main time").first.inner_text()
         assert tab.errors == []
 
 

@@ -137,6 +137,10 @@ class DecisionLoop:
         """The current decisions, even if not ready (for `/explain`)."""
         return self._decisions
 
+    def why_stopping(self) -> Sequence[str]:
+        """Return why this replica stops; empty if it does not."""
+        return self._stopping
+
     def is_ready(self) -> bool:
         """Return whether this replica has decisions that may be used."""
         return not self.waiting_for

@@ -1,4 +1,4 @@
 """What changed, when and why: transitions of nodes, actions, edits of policies and elections, and coarse series of readings.
 
-In memory, within `--historySize`; `plan`, `ring` and `series` are pure.
+In memory, within `--historySize`; `plan`, `records` and `series` are pure.
 """

@@ -7,25 +7,38 @@ from evaluator.core.feature import Feature
 from evaluator.core.pages import PagePart
 from evaluator.core.wiring import Wired
 from evaluator.features.history.history import History
+from evaluator.features.history.live import Live
 from evaluator.features.history.metrics import HistoryMetrics
 from evaluator.features.history.options import HistoryOptions
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.recorder import Recorder
+from evaluator.features.history.series import Series
+
+_SERIES = 0.375
+"""Share of --historySize for series of readings; the rest is for records."""
 
 
 def wire(core: Core, options: HistoryOptions) -> Wired:
     """Record on every replica what it decides and does; with --no-history, nothing."""
     metrics, started = HistoryMetrics(core.metrics.registry), time.time()
-    history = History(options.history_size, options.history_age) if options.history else None
-    if history is not None:
-        recorder = Recorder(history, metrics)
-        core.loop.followers.append(recorder.decided)
-        core.journal.listeners.append(recorder.acted)
-    reports = HistoryReports(history, core.loop.newest, started=started, clock=time.time)
-    page = PagePart(
-        section=section(reports, shown=options.history), past=reports if options.history else None
+    of_series = int(_SERIES * options.history_size)
+    history = History(options.history_size - of_series, options.history_age)
+    series = Series(of_series)
+    reports = HistoryReports(
+        history if options.history else None,
+        series,
+        core.loop.newest,
+        Live(history, core.loop.why_stopping),
+        started=started,
+        clock=time.time,
     )
-    return Wired(page=page)
+    if not options.history:
+        return Wired(page=PagePart(section=section(reports, shown=False)))
+    recorder = Recorder(history, series, metrics)
+    core.loop.followers.append(recorder.decided)
+    core.journal.listeners.append(recorder.acted)
+    page = PagePart(section=section(reports, shown=True), past=reports)
+    return Wired(page=page, loops=[recorder.sample])
 
 
 FEATURE = Feature(name="history", options=HistoryOptions, metrics=HistoryMetrics, wire=wire)

@@ -2,7 +2,7 @@
 
 import heapq
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -95,7 +95,7 @@ ALL = Query()
 
 
 class History:
-    """Records within `size` bytes. Times are Unix seconds. `listeners` are called after records were added."""
+    """Records within `size` bytes. Times are Unix seconds."""
 
     def __init__(self, size: int, age: float) -> None:
         self.transitions = Ring(int(_TRANSITIONS * size))
@@ -106,7 +106,6 @@ class History:
         """Of this process: numbers of records are its own."""
         self.newest = 0
         """The number of the newest record; records are numbered from 1."""
-        self.listeners: list[Callable[[], None]] = []
 
     @property
     def size(self) -> int:
@@ -156,7 +155,6 @@ class History:
                 block.add(here)
                 done += len(here)
             yield
-        self._added()
 
     def add_edit(self, edit: Edit, at: float) -> None:
         """Add a record of a policy's edit."""
@@ -196,7 +194,6 @@ class History:
         record["observed"], record["restored"] = observed, restored
         self._number(record)
         block.add(record)
-        self._added()
 
     def forget(self, now: float) -> None:
         """Drop records that are too old."""
@@ -206,10 +203,6 @@ class History:
     def _number(self, records: Records) -> None:
         records["number"] = np.arange(self.newest + 1, self.newest + 1 + len(records))
         self.newest += len(records)
-
-    def _added(self) -> None:
-        for listener in self.listeners:
-            listener()
 
     def newest_first(self, query: Query = ALL) -> Iterator[Entry | None]:
         """Yield the records of a query, the newest first, and None between steps."""

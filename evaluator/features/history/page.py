@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.pages import SHOWN, PageError, PageView, Report, Scope, Section
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Facts, Window
 from evaluator.features.history.history import Entry, History, Query
+from evaluator.features.history.live import Live
 from evaluator.features.history.records import KINDS, Kind
+from evaluator.features.history.series import Series
 from evaluator.features.history.timeline import timeline
 from plimsoll import durations, rfc3339
 from plimsoll.http.pieces import stepwise, unhurried
@@ -34,18 +36,22 @@ Clock = Callable[[], float]
 
 
 class HistoryReports:
-    """Builds the reports. `latest` returns the current decisions; `started`: since when this process records; `clock`: Unix seconds."""
+    """Builds the reports. `series`: of readings; `latest` returns the current decisions; `started`: since when this process records; `clock`: Unix seconds."""
 
     def __init__(
         self,
         history: History | None,
+        series: Series,
         latest: Callable[[], Decisions],
+        live: Live,
         *,
         started: float,
         clock: Clock,
     ) -> None:
         self._history = history
+        self._series = series
         self._latest = latest
+        self._live = live
         self._started = started
         self._clock = clock
 
@@ -68,6 +74,15 @@ class HistoryReports:
             head["timeline"] = await self._timeline(query, by)
         return Report(head, arrays={"records": (written(e.fields) for e in few if e is not None)})
 
+    @property
+    def position(self) -> str:
+        """The newest record of this process."""
+        return self._live.position
+
+    async def changed(self, scope: Scope, after: str) -> tuple[str, bool]:
+        """Wait for a record of a scope; see `PagePast`."""
+        return await self._live.changed(scope, after)
+
     async def of_all(self, window: Window) -> Facts:
         """Return the past of the nodes, in the namespace and interval of a window. Raises PageError."""
         return await self._past(window, Query(namespace=window.namespace), "node")
@@ -78,7 +93,16 @@ class HistoryReports:
 
     async def of_node(self, name: str, window: Window) -> Facts:
         """Return the past of one node in each policy. Raises PageError."""
-        return await self._past(window, Query(node=name), "policy")
+        past = await self._past(window, Query(node=name), "policy")
+        given, now = self.query(window), self._clock()
+        since = given.since if given.since > 0 else now - _INTERVAL
+        metrics = self._latest().table.prepared
+        kept = await unhurried(self._series.of(name, list(metrics), since, min(given.until, now)))
+        return {
+            **past,
+            "series": {metric: [list(point) for point in points] for metric, points in kept},
+            "seriesLeftOut": len(self._series.left_out),
+        }
 
     async def _past(self, window: Window, about: Query, by: str) -> Facts:
         given = self.query(window)

@@ -1,5 +1,6 @@
 """Takes decisions and actions as they are made, and adds what changed to the history."""
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -9,6 +10,11 @@ from evaluator.core.report import Action
 from evaluator.features.history.history import History
 from evaluator.features.history.metrics import HistoryMetrics
 from evaluator.features.history.plan import Edit, Transitions, changes
+from evaluator.features.history.series import Series
+from plimsoll.http.pieces import unhurried
+
+_SAMPLES = 5.0
+"""Seconds between two samples of the readings: twelve for each minute of a series."""
 
 Clock = Callable[[], float]
 
@@ -19,12 +25,14 @@ class Recorder:
     def __init__(
         self,
         history: History,
+        series: Series,
         metrics: HistoryMetrics,
         *,
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
     ) -> None:
         self._history = history
+        self._series = series
         self._metrics = metrics
         self._dropped = 0
         self._clock, self._wall = clock, wall
@@ -54,10 +62,16 @@ class Recorder:
                 self._history.add_edit(change, at)
             yield
         self._history.forget(self._wall())
-        self._metrics.size.set(self._history.size)
+        self._metrics.size.set(self._history.size + self._series.size)
         self._metrics.records.set(self._history.count)
         self._metrics.dropped.inc(self._history.dropped - self._dropped)
         self._dropped = self._history.dropped
+
+    async def sample(self) -> None:
+        """Sample the readings of the newest decisions every few seconds, until cancelled."""
+        while True:
+            await unhurried(self._series.sample(self._before, self._wall()))
+            await asyncio.sleep(_SAMPLES)
 
     def acted(self, action: Action) -> None:
         """Record what a feature did."""

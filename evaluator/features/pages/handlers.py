@@ -4,6 +4,7 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from evaluator.core.http import responses
@@ -19,11 +20,13 @@ from evaluator.features.pages.sources import PageSources
 from evaluator.features.pages.targets import Resource, Target, Targets
 from plimsoll import VERSION, rfc3339
 from plimsoll.fairlock import FairLock
-from plimsoll.html import assets
+from plimsoll.html import assets, headers
 from plimsoll.http.types import Request, Response
 
 _WAITING = 9
 """Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
+_RETRY = 1_000
+"""Milliseconds after which a live page asks again: it is drawn at most once a second."""
 _POLICIES = 50
 """Policies on one page: each has a strip over all nodes."""
 
@@ -144,6 +147,8 @@ class BrowserPages:
     async def answer(self, request: Request) -> Response:
         """Answer a page."""
         target = Target(request, self._targets)
+        if target.wants_events:
+            return await self._events(target)
         try:
             page = await self._page(target)
             async with self._reports.building.hold():
@@ -159,6 +164,19 @@ class BrowserPages:
             around = self._around(target, failure.status.phrase, "")
             report = Report({"message": str(failure)})
             return await self._drawing.draw("error.html", report, around, failure.status)
+
+    async def _events(self, target: Target) -> Response:
+        """Answer with an event once what a page is about changed, or with none after some seconds; EventSource then asks again."""
+        try:
+            if (past := self._reports.sources.past) is None:
+                raise PageError("pages are not live: there is no history (--no-history)")
+            position, changed = await past.changed(target.scope, target.seen)
+        except PageError as failure:
+            return responses.error(str(failure), failure.status)
+        event = f"event: change\ndata: {position}\n" if changed else ""
+        text = f"retry: {_RETRY}\nid: {position}\n{event}\n"
+        extra = (*headers.UNCACHED, *NEGOTIATED)
+        return Response(HTTPStatus.OK, text.encode(), "text/event-stream; charset=utf-8", extra)
 
     async def _page(self, target: Target) -> Page:
         """Return the page of a resource. Raises PageError."""
@@ -231,6 +249,7 @@ class BrowserPages:
             "navigation": [*sections, ("rules", "Rules and metrics")],
             "sections": [section.name for section in shown],
             "json": target.as_json,
+            "live": past.position if (past := self._reports.sources.past) else "",
             "made": rfc3339.seconds(time.time()),
             "replica": self._replica,
             "version": VERSION,

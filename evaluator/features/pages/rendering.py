@@ -1,6 +1,7 @@
 """Renders reports as HTML or as JSON, in slices."""
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -16,16 +17,54 @@ from plimsoll.html.templates import Templates
 from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Response
 
+_MINUTE = 60.0
+"""Seconds between two points of a series."""
 _BATCH = 64
 """Pieces of a template that are encoded together."""
 NEGOTIATED = (("vary", "Accept"),)
+
+
+def sparkline(
+    points: Sequence[Sequence[float]], limit: float | None
+) -> Mapping[str, object] | None:
+    """Return a sparkline 100 wide and 20 high: paths of the mean and of the range, and the limit's height; None without points.
+
+    Minutes without a reading are gaps. Values without bounds are left out.
+    """
+    some = [one for one in points if all(map(math.isfinite, one))]
+    if not some:
+        return None
+    bounds = [value for one in some for value in (one[1], one[3])]
+    if limit is not None and math.isfinite(limit):
+        bounds.append(limit)
+    low, high, begin = min(bounds), max(bounds), some[0][0]
+    width = max(some[-1][0] - begin, _MINUTE)
+
+    def x(at: float) -> str:
+        return f"{100 * (at - begin) / width:.1f}"
+
+    def y(value: float) -> str:
+        return f"{19 - 18 * (value - low) / (high - low or 1.0):.1f}"
+
+    line, before = [], -math.inf
+    for at, _, mean, _ in some:
+        line.append(f"{'L' if at - before <= _MINUTE else 'M'}{x(at)} {y(mean)}")
+        before = at
+    band = [f"M{x(at)} {y(low_)}V{y(high_)}" for at, low_, _, high_ in some]
+    shown = limit is not None and math.isfinite(limit)
+    return {
+        "line": "".join(line) + (f"H{x(some[-1][0] + _MINUTE)}" if len(some) == 1 else ""),
+        "band": "".join(band),
+        "limit": y(limit) if shown and limit is not None else None,
+    }
 
 
 class Drawing:
     """Draws with the templates of the pages, and those of other features in further `folders`."""
 
     def __init__(self, *folders: Path) -> None:
-        self._templates = Templates(Path(__file__).parent / "templates", *folders)
+        own = Path(__file__).parent / "templates"
+        self._templates = Templates(own, *folders, filters={"sparkline": sparkline})
 
     async def draw(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
-from evaluator.core.pages import Section
+from evaluator.core.pages import Scope, Section
 from evaluator.core.report import Window
 from plimsoll.html.negotiation import prefers_json
 from plimsoll.html.templates import root_of, segment
@@ -110,6 +110,9 @@ class Target:
     def __init__(self, request: Request, targets: Targets) -> None:
         self.path, suffix = _without_suffix(request.path)
         self.wants_json = suffix or prefers_json(preference(request.headers, "accept"))
+        self.wants_events = _wants_events(preference(request.headers, "accept"))
+        self.seen = request.headers.get("last-event-id", _last(request, "live"))[:_LONGEST_SEARCH]
+        """The position of the newest record that the page showed."""
         self.root = root_of(request.path)
         self.resource = targets.shown(request, self.path)
         self.namespace = targets.namespace_of(self.resource)
@@ -131,6 +134,17 @@ class Target:
         }
 
     @property
+    def scope(self) -> Scope:
+        """What the page is about, which the same permission covers."""
+        section, names = self.resource
+        if section == "nodes" and len(names) == 1:
+            return Scope(node=names[0])
+        namespace = names[0] if names else ""
+        if section in {"policies", "history"} and len(names) == 2 and names[1]:
+            return Scope(namespace, "/".join(names))
+        return Scope(namespace)
+
+    @property
     def as_json(self) -> str:
         """The link to the same page as JSON, relative to `/`."""
         section, names = self.resource
@@ -140,6 +154,11 @@ class Target:
             names = names[:1]
         link = "/".join(segment(name) for name in (section, *names))
         return f"{link}{_SUFFIX}" + (f"?{urlencode(self._given)}" if self._given else "")
+
+
+def _wants_events(accept: str) -> bool:
+    """Return whether a client wants events, as EventSource does."""
+    return accept.partition(";")[0].strip().lower() == "text/event-stream"
 
 
 def _without_suffix(path: str) -> tuple[str, bool]:

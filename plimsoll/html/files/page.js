@@ -1,5 +1,5 @@
 "use strict";
-// Fetches the page that is shown again every few seconds and replaces <main>. Everything is readable without it.
+// Fetches the page that is shown again when it changes, and every few seconds, and replaces <main>. Everything is readable without it.
 // Focus, scroll position, opened <details>, text in inputs and a selection are kept; a hidden page is not refreshed.
 // Times are shown in the reader's time zone, with UTC as the title.
 (() => {
@@ -62,6 +62,7 @@
     const typed = [...main.querySelectorAll("input[id], select[id]")];
     main.replaceChildren(...fresh.childNodes);
     document.title = next.title;
+    if (fresh.dataset.live) main.dataset.live = fresh.dataset.live;
     local();
     for (const one of main.querySelectorAll("details[id]")) {
       if (opened.has(one.id)) one.open = opened.get(one.id);
@@ -74,6 +75,22 @@
     const element = find(focused, main);
     if (element) element.focus({ preventScroll: true });
     scrollTo({ left: scroll[0], top: scroll[1], behavior: "instant" });
+  };
+
+  // Events say that something changed; the page is then fetched at once. The timer goes on for readings.
+  let events = null;
+  const listen = () => {
+    const live = document.getElementById("main").dataset.live;
+    if (!live || events || paused || document.hidden || !window.EventSource) return;
+    const url = new URL(location.href);
+    url.hash = "";
+    url.searchParams.set("live", live);
+    events = new EventSource(url);
+    events.addEventListener("change", () => { if (!paused && !document.hidden) refresh(); });
+  };
+  const deaf = () => {
+    if (events) events.close();
+    events = null;
   };
 
   const say = (sentence) => { if (text.textContent !== sentence) text.textContent = sentence; };
@@ -110,13 +127,25 @@
   button.addEventListener("click", () => {
     paused = !paused;
     show();
-    if (paused) clearTimeout(timer);
-    else refresh();
+    if (paused) {
+      clearTimeout(timer);
+      deaf();
+    } else {
+      refresh();
+      listen();
+    }
   });
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) clearTimeout(timer);
-    else if (!paused) refresh();
+    if (document.hidden) {
+      clearTimeout(timer);
+      deaf();
+    } else if (!paused) {
+      refresh();
+      listen();
+    }
   });
+  addEventListener("pagehide", deaf);
   show();
   next();
+  listen();
 })();

@@ -1,5 +1,7 @@
 """The activity list as JSON and HTML, and its filters."""
 
+import asyncio
+import dataclasses
 import json
 
 import pytest
@@ -11,17 +13,22 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History
+from evaluator.features.history.live import MOST, Live
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.records import Kind
+from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.pages.targets import Targets
 from plimsoll.http.types import Parts, Request
+from tests.patience import PATIENCE
+from wire.codec import Delta
 
 NOW = 1_700_000_000.0
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
@@ -30,22 +37,59 @@ HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
 class Pages:
     """The ops pages of an evaluator with a history."""
 
-    def __init__(self, *, on=True):
+    def __init__(self, *, on=True, patient=True):
         self.history = History(1 << 20, 3600.0) if on else None
+        self.series, self.stopping = Series(1 << 20), []
+        self.live = Live(
+            self.history or History(1 << 20, 3600.0),
+            lambda: self.stopping,
+            patience=PATIENCE if patient else 0.05,
+            pause=0.01,
+        )
         reports = HistoryReports(
-            self.history, lambda: self.decisions, started=NOW - 600, clock=lambda: NOW
+            self.history,
+            self.series,
+            lambda: self.decisions,
+            self.live,
+            started=NOW - 600,
+            clock=lambda: NOW,
         )
         self.decisions = Decisions()
         parts = [PagePart(section=section(reports, shown=on), past=reports if on else None)]
         metrics, cluster = Metrics(), ClusterCache()
-        loop = DecisionLoop(cluster, Store(stale_after=9.0, started=0.0), Subscriptions(), metrics)
+        store = Store(stale_after=9.0, started=0.0)
+        self.cluster = cluster
+        self.loop = loop = DecisionLoop(cluster, store, Subscriptions(), metrics, clock=lambda: 0.0)
+        self.store = store
         sources = PageSources(loop, cluster, clock=lambda: 0.0, parts=lambda: parts)
         self.targets = Targets(sources.sections)
         self.server = OpsServer(loop, metrics, pages=routes(Reports(sources), self.targets))
 
-    def request(self, path, **query):
+    def decide(self, nodes, **values):
+        """Report readings of the nodes, and decide."""
+        self.cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in nodes])
+        self.cluster.pods.replace([])
+        self.loop.evaluate()
+        for name in nodes:
+            self.store.report(name, Delta(values), 0.0)
+        self.loop.evaluate()
+        self.decisions = self.loop.latest
+
+    def request(self, path, accept="text/html", **query):
         given = {name: [value] for name, value in query.items()}
-        return Request("GET", path, given, {"accept": "text/html"})
+        return Request("GET", path, given, {"accept": accept})
+
+    async def event(self, path, last="", status=200):
+        """Return the fields of the answer to an EventSource."""
+        request = self.request(path, "text/event-stream")
+        headers = {**request.headers, **({"last-event-id": last} if last else {})}
+        response = await self.server.answer(dataclasses.replace(request, headers=headers))
+        assert response.status == status
+        if status != 200:
+            return {}
+        assert response.content_type.startswith("text/event-stream")
+        lines = response.body.decode().removesuffix("\n\n").split("\n")
+        return dict(line.split(": ", 1) for line in lines)
 
     async def get(self, path, status=200, **query):
         response = await self.server.answer(self.request(path, **query))
@@ -165,3 +209,67 @@ async def test_pages_of_the_present_show_the_past_of_an_interval(pages):
     assert "No change and no violation" in await pages.get("/", since="15m")
     own = json.loads(await pages.get("/policies/ns.json", since="10m"))["past"]
     assert [one["number"] for one in own["records"]] == [2, 1]
+
+
+async def test_page_of_a_node_draws_its_readings_with_the_limit(pages, parsed, rule):
+    pages.cluster.policies.replace([parsed("demo", dontschedule=[rule("m_bytes GreaterThan 5")])])
+    for minute in range(4):
+        pages.decide(["node-a"], m_bytes=2048.0 * (minute + 1))
+        list(pages.series.sample(pages.decisions, NOW - 240 + 60 * minute))
+    past = json.loads(await pages.get("/nodes/node-a.json", since="10m"))["past"]
+    assert [point[2] for point in past["series"]["m_bytes"]] == [2048.0, 4096.0, 6144.0]
+    text = await pages.get("/nodes/node-a", since="10m")
+    assert 'aria-label="from 2 KiB to 6 KiB, lowest 2 KiB, highest 6 KiB"' in text
+    assert 'class="limit"' in text
+
+
+@pytest.mark.parametrize(
+    ("path", "changes"),
+    [
+        ("/", {"policy": PolicyKey("any", "demo")}),
+        ("/policies/ns", {"policy": PolicyKey("ns", "demo")}),
+        ("/policies/ns/demo", {"policy": PolicyKey("ns", "demo")}),
+        ("/nodes/node-a", {"node": "node-a"}),
+        ("/history/ns", {"pod": "ns/web"}),
+        ("/pods/ns/web", {"policy": PolicyKey("ns", "demo")}),
+    ],
+)
+async def test_event_arrives_once_what_the_page_shows_changed(pages, path, changes):
+    """Records of others, before and meanwhile, are no event."""
+    others = {} if path == "/" else {"policy": PolicyKey("ns-2", "demo"), "node": "node-b"}
+    waiting = asyncio.create_task(pages.event(path, pages.live.position))
+    await asyncio.sleep(0)
+    if others:
+        pages.history.add(Kind.EVICTED, NOW, pod="ns-2/web", **others)
+        _, pending = await asyncio.wait([waiting], timeout=0.1)
+        assert pending
+    pages.history.add(Kind.EVICTED, NOW, **changes)
+    event = await waiting
+    assert event["event"] == "change"
+    assert event["id"] == event["data"] == pages.live.position
+
+
+async def test_position_of_another_replica_is_an_event_at_once(pages):
+    for last in ("0123456789ab-7", "hostile", f"{pages.live.position}\u0663"):
+        assert (await pages.event("/", last))["event"] == "change"
+
+
+async def test_nothing_new_ends_the_wait_so_that_access_is_checked_again():
+    pages = Pages(patient=False)
+    assert await pages.event("/") == {"retry": "1000", "id": pages.live.position}
+
+
+async def test_pages_that_wait_are_bounded_and_end_with_the_replica(pages):
+    """The one that waited longest ends: it may be closed, which is not noticed."""
+    waiting = [asyncio.create_task(pages.event("/")) for _ in range(MOST)]
+    await asyncio.sleep(0)
+    more = asyncio.create_task(pages.event("/"))
+    done, pending = await asyncio.wait([*waiting, more], return_when=asyncio.FIRST_COMPLETED)
+    assert (done, len(pending)) == ({waiting[0]}, MOST)
+    pages.stopping.append("this replica is stopping")
+    assert all("event" not in answer for answer in await asyncio.gather(*waiting, more))
+    assert "event" not in await pages.event("/")
+
+
+async def test_pages_are_not_live_without_history():
+    await Pages(on=False).event("/", status=404)

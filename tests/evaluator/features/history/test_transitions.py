@@ -16,6 +16,7 @@ from evaluator.features.history.history import History, Query
 from evaluator.features.history.metrics import HistoryMetrics
 from evaluator.features.history.recorder import Recorder
 from evaluator.features.history.records import TRANSITIONS, Kind
+from evaluator.features.history.series import Series
 from tests.examples import examples
 from wire.codec import Delta
 
@@ -66,7 +67,7 @@ class Evaluator:
         self.history = History(1 << 20, age=math.inf)
         metrics = HistoryMetrics(CollectorRegistry())
         clock = {"clock": lambda: self.now, "wall": lambda: self.now}
-        self.recorder = Recorder(self.history, metrics, **clock)
+        self.recorder = Recorder(self.history, Series(1 << 20), metrics, **clock)
         self.violating = set()
 
     def decide(self, policies, nodes, now):
