@@ -30,9 +30,12 @@ PAGES = {
     "overview": ("", 690),
     "policy": ("policies/shop/responsive", 960),
     "node": ("nodes/node-c", 690),
+    "history": ("history?by=node&since=1m", 700),
 }
 """Name of the image -> path and height in pixels."""
 NODES = tuple(f"node-{letter}" for letter in "abcdef")
+_SECONDS = 8
+"""Between two changes."""
 KINDS = {"Namespace": NAMESPACES, "TASPolicy": POLICIES, "Deployment": DEPLOYMENTS}
 MANIFESTS = (
     *(f"health-metric-demo/{name}.yaml" for name in ("00-namespace", "10-policy", "20-deployment")),
@@ -82,6 +85,7 @@ async def main() -> int:
         async with Cluster(spec) as cluster, async_playwright() as playwright:
             await _fill(cluster)
             await _wait(cluster)
+            await _flap(cluster)
             browser = await playwright.chromium.launch(
                 executable_path=chromium, args=["--no-sandbox", "--disable-gpu"]
             )
@@ -107,6 +111,15 @@ async def _fill(cluster: Cluster) -> None:
         values = {**HEALTHY, **READINGS.get(node, {})}
         lines = (f"{name} {value}\n" for name, value in values.items() if value is not None)
         (cluster.node_metrics(node) / "readings.prom").write_text("".join(lines))
+
+
+async def _flap(cluster: Cluster) -> None:
+    """Let one node violate a rule now and then, so that timelines have something to show."""
+    for wait in (61, 4, 61, 4):
+        values = {**HEALTHY, "node_disk_wait_ratio": wait}
+        text = "".join(f"{name} {value}\n" for name, value in values.items())
+        (cluster.node_metrics("node-d") / "readings.prom").write_text(text)
+        await asyncio.sleep(_SECONDS)
 
 
 async def _wait(cluster: Cluster) -> None:

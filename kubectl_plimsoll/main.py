@@ -229,15 +229,18 @@ def _watch(given: argparse.Namespace, service: Evaluator) -> int:
         sys.stdout.write(again + _text(page, view, given.output))
         sys.stdout.flush()
 
-    with contextlib.suppress(KeyboardInterrupt):
-        match given.words:
-            case ["history", *named]:
-                path, query = pages.path(*_of_history(named))
-                history.watch_history(pages, path, query, partial(show, history.history))
-            case ["top"]:
-                history.watch_top(pages, partial(show, history.top))
-            case _:
-                raise UsageError("--watch is for history and top")
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            match given.words:
+                case ["history", *named]:
+                    path, query = pages.path(*_of_history(named))
+                    history.watch_history(pages, path, query, partial(show, history.history))
+                case ["top"]:
+                    history.watch_top(pages, partial(show, history.top))
+                case _:
+                    raise UsageError("--watch is for history and top")
+    except BrokenPipeError:  # as in `| head`; the interpreter must not flush once more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 

@@ -196,16 +196,13 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield f"why:                     {printable(page.get('summary') or '')}"
     if policy := page.get("policy"):
         yield from _policy_of_pod(policy, page.get("summary") or "", style)
-    if gates := page.get("gates"):
-        yield f"gates:                   {printable(', '.join(gates))}"
-    if message := page.get("gangMessage"):
-        yield f"gang waits:              {printable(message)}"
-    if gang := page.get("gang"):
-        yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
+    yield from _gang_of_pod(page)
     if told := _attempt(page):
         yield f"kube-scheduler:          {printable(told)}"
     if decide := page.get("requestsDecide"):
         yield f"                         {style.doubtful(printable(decide))}"
+    if decision := (page.get("past") or {}).get("decision"):
+        yield from _decision(decision)
     rows = [
         row for name, entry in page.get("nodes", {}).items() for row in _pod_rows(name, entry, wide)
     ]
@@ -222,6 +219,41 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if placed:
         yield ""
         yield from placed
+
+
+def _gang_of_pod(page: Page) -> Iterator[str]:
+    """Yield the gates of a pod, and its gang."""
+    if gates := page.get("gates"):
+        yield f"gates:                   {printable(', '.join(gates))}"
+    if message := page.get("gangMessage"):
+        yield f"gang waits:              {printable(message)}"
+    if gang := page.get("gang"):
+        yield f"gang:                    {printable(gang)} (kubectl plimsoll explain gang {printable(gang)})"
+
+
+def _decision(found: Page) -> Iterator[str]:
+    """Yield the last answer to kube-scheduler: which nodes were refused, ranked and chosen, with the readings then."""
+    verb = "would have been refused" if found["mode"] == "observe" else "refused"
+    counts = f"{found['refused']} of {found['candidates']} nodes {verb}"
+    yield f"last decision:           {_text(counts)} at {_text(found['at'])} by {_text(found['policy'])}"
+    for one in found["refusedNodes"]:
+        yield f"  refused:               {printable(one['node'])}: {_values(one['readings'])}"
+    metric = found.get("rankedBy", "")
+    for one in found.get("ranked", []):
+        value = _values({metric: one["reading"]})
+        yield f"  ranked:                {printable(one['node'])}: {_text(one['score'])} of 10, {value}"
+    if chosen := found.get("chosen"):
+        values = _values(found["readings"])
+        yield f"  chosen:                {printable(chosen)} at {_text(found['chosenAt'])}: {values}"
+
+
+def _values(readings: Page) -> str:
+    return printable(
+        ", ".join(
+            f"{metric}={'no reading' if value is None else readable(metric, value)}"
+            for metric, value in readings.items()
+        )
+    )
 
 
 def _policy_of_pod(policy: Page, summary: str, style: Style) -> Iterator[str]:

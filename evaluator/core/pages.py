@@ -129,6 +129,10 @@ class PagePast(Protocol):
         """Return the past of the nodes in one policy."""
         ...
 
+    def of_pod(self, name: str) -> Facts:
+        """Return the last decision for the pod namespace/name: `decision`, None if none is known."""
+        ...
+
     async def of_node(self, name: str, window: Window) -> Facts:
         """Return the past of one node in each policy."""
         ...

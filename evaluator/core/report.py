@@ -141,8 +141,6 @@ class ActionKind(StrEnum):
     NOT_EVICTED = "not evicted"
     REQUEUED = "requeued"
     """A rejected pod, so that kube-scheduler retries it."""
-    RELEASED = "released"
-    """A gang: the gates of its pods."""
     LEADER = "leader"
     """Leadership of this replica, gained or lost."""
 
@@ -157,14 +155,28 @@ class Action(NamedTuple):
     text: str = ""
 
 
-Listener = Callable[[Action], None]
+class PodAnswer(NamedTuple):
+    """What kube-scheduler was answered for the pod namespace/name about some nodes: `refused` by filter, `scores` by prioritize."""
+
+    pod: str
+    policy: PolicyKey
+    decisions: Decisions
+    nodes: Sequence[str]
+    refused: Mapping[str, str] | None = None
+    scores: Sequence[tuple[str, int]] | None = None
 
 
 class Journal:
-    """Passes actions on to `listeners`, which take them at once and do little: writers wait for them."""
+    """Passes actions and answers on to listeners, which take them at once and do little: writers and kube-scheduler wait."""
 
     def __init__(self) -> None:
-        self.listeners: list[Listener] = []
+        self.listeners: list[Callable[[Action], None]] = []
+        self.answer_listeners: list[Callable[[PodAnswer], None]] = []
+
+    def answered(self, answer: PodAnswer) -> None:
+        """Pass an answer on."""
+        for listener in self.answer_listeners:
+            listener(answer)
 
     def note(self, action: Action) -> None:
         """Pass an action on."""

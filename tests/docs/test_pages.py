@@ -18,4 +18,4 @@ def test_screenshot_is_shown_and_small(image):
 
 def test_first_screenshot_is_in_the_readme():
     assert "docs/images/overview.png" in (DOCS.parent / "README.md").read_text()
-    assert len(IMAGES) == 3
+    assert len(IMAGES) == 4

@@ -4,8 +4,10 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+import yaml
 
 from kubectl_plimsoll import history
 from kubectl_plimsoll import main as cli
@@ -135,7 +137,12 @@ def test_top_draws_the_interval():
 
 def test_watch_prints_new_records_only_until_interrupted(kubectl, tmp_path):
     log = kubectl(PAGE)
-    command = [sys.executable, "-P", "-m", "kubectl_plimsoll", "history", "-w"]
+    # Jobs in the background of a shell ignore SIGINT, and pass that on.
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+        "from kubectl_plimsoll.main import main; sys.exit(main(['history', '-w']))"
+    )
+    command = [sys.executable, "-P", "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
         try:
             first = [running.stdout.readline() for _ in range(5)]
@@ -145,5 +152,30 @@ def test_watch_prints_new_records_only_until_interrupted(kubectl, tmp_path):
             assert "requeued" in running.stdout.readline()
         finally:
             running.send_signal(signal.SIGINT)
+            running.communicate()
     assert running.returncode == 0
     assert "after=3" in log.read_text()
+
+
+def test_plugins_of_k9s_run_commands_that_exist():
+    """Names are arguments, not parts of the shell's script: they could be any text."""
+    text = (Path(__file__).parents[2] / "examples/k9s-plugins.yaml").read_text()
+    for plugin in yaml.safe_load(text)["plugins"].values():
+        script, *values = plugin["args"][1:]
+        assert "$NAME" not in script
+        words = script.removeprefix("kubectl plimsoll ").split(" | ")[0]
+        for number, value in enumerate(values[1:], start=1):
+            words = words.replace(f'"${number}"', value.removeprefix("$").lower())
+        given = cli.parser().parse_intermixed_args(words.split())
+        assert given.words[0] in cli.COMMANDS
+        assert given.words[-1] == "name"
+
+
+def test_watch_ends_quietly_with_its_reader(kubectl):
+    kubectl({**PAGE, "window": {"found": 3}})
+    command = [sys.executable, "-P", "-m", "kubectl_plimsoll", "history", "-w"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.stderr.read() == b""
+    assert running.returncode == 0

@@ -266,3 +266,27 @@ def test_pods_placed_since_the_readings_and_what_they_add_are_shown():
     adds = {"m": {"text": "a pod adds 0.8 cores: the median of 6 trials"}}
     found = lines(views.policy, {"policy": "ns/demo", "podsAdd": adds})
     assert "its pods: m: a pod adds 0.8 cores: the median of 6 trials" in found
+
+
+def test_explained_pod_has_its_last_decision_with_the_readings_then():
+    decision = {
+        "at": "2026-11-20T09:15:04Z",
+        "policy": "shop/demo",
+        "mode": "enforce",
+        "candidates": 3,
+        "refused": 1,
+        "refusedNodes": [{"node": "hot", "reason": "r", "readings": {"m_bytes": 2048.0}}],
+        "rankedBy": "m_bytes",
+        "ranked": [{"node": "cold\x1b", "score": 10, "reading": None}],
+        "chosen": "cold",
+        "chosenAt": "2026-11-20T09:15:05Z",
+        "readings": {"m_bytes": 1024.0},
+    }
+    page = {**POD, "past": {"decision": decision}}
+    lines = [" ".join(line.split()) for line in views.pod(page, Style(), wide=False)]
+    begin = lines.index("last decision: 1 of 3 nodes refused at 2026-11-20T09:15:04Z by shop/demo")
+    assert lines[begin + 1 : begin + 4] == [
+        "refused: hot: m_bytes=2 KiB",
+        "ranked: cold\\u001b: 10 of 10, m_bytes=no reading",
+        "chosen: cold at 2026-11-20T09:15:05Z: m_bytes=1 KiB",
+    ]

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.model.node_index import NodeIndex, Reindex
+from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy import evaluate
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
@@ -40,6 +40,12 @@ class Phase(IntEnum):
     def word(self) -> str:
         """The phase in JSON and on pages."""
         return self.name.lower()
+
+
+_PENDING, _CLEARING, _VIOLATED = (
+    int(one) for one in (Phase.PENDING, Phase.CLEARING, Phase.VIOLATED)
+)
+"""As numbers: reading a member of an enumeration takes as long as an operation on thousands of nodes."""
 
 
 class _RuleKey(NamedTuple):
@@ -90,22 +96,33 @@ class StrategyState:
         """The number of nodes in `violated_by_missing`."""
         return int(np.count_nonzero(self.violated_by_missing)) if self.found.missing.any() else 0
 
-    def phases(self, *, all_of: bool) -> Phases:
-        """Return the phase of each node; `all_of`: whether the rules must all match."""
-        found = np.zeros(len(self.found.violated), np.uint8)
+    def phases(self, *, all_of: bool, at: Positions | slice = slice(None)) -> Phases:
+        """Return the phase of each node, or of those at some positions; `all_of`: whether the rules must all match."""
+        violated = self.found.violated[at]
+        found = np.zeros(len(violated), np.uint8)
         waiting = [timers for timers in self.timers.values() if timers.waiting.size]
         for timers in waiting:
-            found[timers.pending] = Phase.PENDING
-        found[self.found.violated] = Phase.VIOLATED
+            found[timers.matches[at] & ~timers.violated[at]] = _PENDING
+        found[violated] = _VIOLATED
         if waiting:
-            found[self.found.violated & ~self._matches(all_of=all_of)] = Phase.CLEARING
+            found[violated & ~self._matches(at, all_of=all_of)] = _CLEARING
         return found
 
-    def _matches(self, *, all_of: bool) -> Bools:
-        """Return where the comparisons are true now, without `for` and `clearAfter`, shape (nodes,)."""
+    def may_differ(self, before: "StrategyState") -> Bools:
+        """Return the nodes whose phase may differ from an earlier one over the same nodes and rules, shape (nodes,)."""
+        changed: Bools = self.found.violated ^ before.found.violated
+        if self.timers and self.found.per_rule is not before.found.per_rule:
+            changed |= (self.found.per_rule ^ before.found.per_rule).any(axis=1)
+        for number, timers in self.timers.items():
+            if (known := before.timers[number]) is not timers:
+                changed |= (timers.matches ^ known.matches) | (timers.violated ^ known.violated)
+        return changed
+
+    def _matches(self, at: Positions | slice, *, all_of: bool) -> Bools:
+        """Return where the comparisons are true now, without `for` and `clearAfter`, at some positions."""
         per_rule = self.found.per_rule
         masks = [
-            timers.matches if (timers := self.timers.get(number)) else per_rule[:, number]
+            (timers.matches if (timers := self.timers.get(number)) else per_rule[:, number])[at]
             for number in range(len(self.rules))
         ]
         combined: Bools = (np.logical_and if all_of else np.logical_or).reduce(masks)

@@ -8,10 +8,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from evaluator.core import protocol
 from evaluator.core.http.responses import ErrorResponder, RouteGroup
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import ForPod
+from evaluator.core.report import Journal, PodAnswer
 from evaluator.features.extender import verbs
 from plimsoll import logs
 from plimsoll.http.routes import Route
@@ -96,8 +98,10 @@ class PolicyVerbs:
         for_pod: ForPod = verbs.for_any,
         placements: Placements | None = None,
         clock: Callable[[], float] = time.monotonic,
+        journal: Journal | None = None,
     ) -> None:
         """`placements`: the pods placed since the readings, on `clock`; None: they do not count."""
+        self._journal = journal or Journal()
         self._decisions = decisions
         self._metrics = metrics
         self._counting = verbs.CountingVerbs(placements, for_pod)
@@ -134,6 +138,10 @@ class PolicyVerbs:
         self._metrics.filtered_nodes.labels("enforce").inc(len(answer.failed))
         self._metrics.filtered_nodes.labels("observe").inc(len(answer.observed))
         pod = f"{args.namespace}/{args.pod}"
+        refused = answer.failed or answer.observed
+        if answer.result in {verbs.Result.DECIDED, verbs.Result.OBSERVED}:
+            key = PolicyKey(args.namespace or "default", answer.policy)
+            self._journal.answered(PodAnswer(pod, key, decisions, args.names, refused))
         if answer.result is verbs.Result.DECIDED:
             passing = _passing(args, answer.failed)
             log.info(
@@ -149,6 +157,10 @@ class PolicyVerbs:
         if answer.result is not verbs.Result.DECIDED:
             pod = f"{args.namespace}/{args.pod}"
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
+        else:
+            pod = f"{args.namespace}/{args.pod}"
+            key = PolicyKey(args.namespace or "default", answer.policy)
+            self._journal.answered(PodAnswer(pod, key, decisions, args.names, scores=answer.scores))
         return answer.result, protocol.encode_priorities(answer.scores)
 
 

@@ -1,44 +1,82 @@
 """The history of this replica: what changed, when and why. In memory, and on pages."""
 
 import time
+from collections.abc import Iterator
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
+from evaluator.core.model.node import Node
 from evaluator.core.pages import PagePart
-from evaluator.core.wiring import Wired
+from evaluator.core.report import Facts, joined
+from evaluator.core.wiring import Loop, Wired
+from evaluator.features.history.file import HistoryFile
 from evaluator.features.history.history import History
 from evaluator.features.history.live import Live
 from evaluator.features.history.metrics import HistoryMetrics
 from evaluator.features.history.options import HistoryOptions
 from evaluator.features.history.page import HistoryReports, section
+from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.recorder import Recorder
+from evaluator.features.history.restore import Restored, restored
 from evaluator.features.history.series import Series
 
 _SERIES = 0.375
-"""Share of --historySize for series of readings; the rest is for records."""
+_PODS = 0.0625
+"""Shares of --historySize for series of readings, and for the decisions of pods; the rest is for records."""
+
+
+class _Cluster:
+    """What the history looks up in the cluster."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    def node_of(self, pod: str) -> str:
+        """Return the node of the pod namespace/name; empty without one."""
+        namespace, _, name = pod.partition("/")
+        found = self._core.cluster.pods.objects.get((namespace, name))
+        return found.spec.node_name if found else ""
+
+    def restored(self) -> Iterator[Restored | None]:
+        """Yield what the cluster keeps of the time before this process."""
+        cluster = self._core.cluster
+        policies = tuple(cluster.policies.objects.values())
+        nodes, pods = tuple(cluster.nodes.objects.values()), tuple(cluster.pods.objects.values())
+        return restored(policies, nodes, pods, self._written)
+
+    def _written(self, node: Node) -> Facts:
+        return joined(part.written(node) for part in self._core.contributions.pages())
 
 
 def wire(core: Core, options: HistoryOptions) -> Wired:
     """Record on every replica what it decides and does; with --no-history, nothing."""
-    metrics, started = HistoryMetrics(core.metrics.registry), time.time()
-    of_series = int(_SERIES * options.history_size)
-    history = History(options.history_size - of_series, options.history_age)
-    series = Series(of_series)
+    metrics, cluster = HistoryMetrics(core.metrics.registry), _Cluster(core)
+    of_series, of_pods = (int(share * options.history_size) for share in (_SERIES, _PODS))
+    history = History(options.history_size - of_series - of_pods, options.history_age)
+    series, decided = Series(of_series), core.loop.newest
+    pods = PodDecisions(history, decided, cluster.node_of, of_pods)
+    live = Live(history, core.loop.why_stopping)
     reports = HistoryReports(
         history if options.history else None,
         series,
-        core.loop.newest,
-        Live(history, core.loop.why_stopping),
-        started=started,
+        decided,
+        live,
+        pods,
+        started=time.time(),
         clock=time.time,
     )
     if not options.history:
         return Wired(page=PagePart(section=section(reports, shown=False)))
-    recorder = Recorder(history, series, metrics)
+    recorder = Recorder(history, series, metrics, restore=cluster.restored)
     core.loop.followers.append(recorder.decided)
     core.journal.listeners.append(recorder.acted)
+    core.journal.answer_listeners.append(pods.answered)
     page = PagePart(section=section(reports, shown=True), past=reports)
-    return Wired(page=page, loops=[recorder.sample])
+    loops: list[Loop] = [recorder.sample, pods.run]
+    if options.history_file:
+        size, kept = options.history_file_size, options.history_files
+        loops.append(HistoryFile(history, options.history_file, size=size, kept=kept).run)
+    return Wired(page=page, loops=loops)
 
 
 FEATURE = Feature(name="history", options=HistoryOptions, metrics=HistoryMetrics, wire=wire)

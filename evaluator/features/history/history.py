@@ -27,8 +27,9 @@ from evaluator.features.history.records import (
 _TRANSITIONS = 0.75
 """Share of the bytes for transitions; the rest is for all other records."""
 _CODES: Mapping[Kind, int] = {kind: number for number, kind in enumerate(KINDS)}
-_AT_ONCE = 4_096
-"""Records copied in one step."""
+_STRATEGIES: Mapping[str, int] = {name: number for number, name in enumerate(STRATEGIES)}
+_AT_ONCE = 500
+"""Records made in one step, in about a millisecond."""
 _PATH = 1_000
 """Characters kept of a text."""
 
@@ -126,35 +127,29 @@ class History:
         """Return since when every transition is there, given when this process started (Unix seconds)."""
         return max(started, self.transitions.oldest) if self.transitions.dropped else started
 
-    def add_transitions(self, found: Transitions, at: float) -> Iterator[None]:
+    def add_transitions(self, changes: Sequence[Transitions], at: float) -> Iterator[None]:
         """Add a record for each node, in steps."""
-        names = found.nodes
-        for begin in range(0, len(found.positions), _AT_ONCE):
-            some = slice(begin, begin + _AT_ONCE)
-            positions = found.positions[some]
-            records = np.zeros(len(positions), RECORD)
-            records["at"], records["reading"] = at, found.readings[some]
-            records["kind"], records["was"], records["why"] = (
-                found.now[some],
-                found.was[some],
-                found.why[some],
-            )
-            records["strategy"] = STRATEGIES.index(found.strategy)
-            records["observed"] = found.policy.observed
-            causes = found.which[some]
-            done = 0
-            while done < len(records):
-                block = self.transitions.open_block()
-                part = slice(done, done + block.left)
-                here = records[part]
-                here["policy"] = block.symbol(str(found.policy.key))
-                numbers = [block.symbol(cause) for cause in found.causes]
-                here["text"] = np.array([*numbers, 0])[causes[part]]
-                here["node"] = [block.symbol(names[p]) for p in positions[part].tolist()]
-                self._number(here)
-                block.add(here)
-                done += len(here)
-            yield
+        rows: list[tuple[Any, ...]] = []
+        block = self.transitions.open_block()
+        for found in changes:
+            policy, observed = str(found.policy.key), found.policy.observed
+            strategy = _STRATEGIES[found.strategy]
+            for move in found.moves:
+                if len(rows) == min(block.left, _AT_ONCE):
+                    block = self._store(block, rows)
+                    yield
+                number, text = block.symbol(policy), block.symbol(move.cause or "")
+                node, self.newest = block.symbol(move.node), self.newest + 1
+                phases = (move.now, move.was, move.why, strategy, observed, False, 0)
+                rows.append((self.newest, at, move.reading, number, node, 0, text, *phases))
+        self._store(block, rows)
+
+    def _store(self, block: Block, rows: list[tuple[Any, ...]]) -> Block:
+        """Add the rows to their block, and return the block for further ones."""
+        if rows:
+            block.add(np.array(rows, RECORD))
+            rows.clear()
+        return self.transitions.open_block()
 
     def add_edit(self, edit: Edit, at: float) -> None:
         """Add a record of a policy's edit."""

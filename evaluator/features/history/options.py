@@ -36,7 +36,30 @@ class HistoryOptions(FeatureOptions):
         parse=flags.positive_duration,
     )
 
+    history_file: str = option(
+        "historyFile",
+        "",
+        "also append records to this file, as JSON lines; by default to none",
+        metavar="FILE",
+    )
+    history_file_size: int = option(
+        "historyFileSize",
+        64 << 20,
+        "size at which the file of --historyFile is rotated",
+        metavar="SIZE",
+        parse=flags.size,
+    )
+    history_files: int = option(
+        "historyFiles",
+        4,
+        "rotated files that are kept, named .1, .2 and so on",
+        metavar="N",
+        parse=flags.count,
+    )
+
     def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterable[str]:
         """Yield errors in these flags together, each as a sentence."""
         if self.history_size < _LEAST:
             yield "--historySize must be 1MiB or more; --no-history keeps nothing"
+        if self.history_file and not self.history:
+            yield "--historyFile needs the history: leave out --no-history"

@@ -15,6 +15,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Facts, Window
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.live import Live
+from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.records import KINDS, Kind
 from evaluator.features.history.series import Series
 from evaluator.features.history.timeline import timeline
@@ -44,6 +45,7 @@ class HistoryReports:
         series: Series,
         latest: Callable[[], Decisions],
         live: Live,
+        pods: PodDecisions,
         *,
         started: float,
         clock: Clock,
@@ -52,6 +54,7 @@ class HistoryReports:
         self._series = series
         self._latest = latest
         self._live = live
+        self._pods = pods
         self._started = started
         self._clock = clock
 
@@ -90,6 +93,10 @@ class HistoryReports:
     async def of_policy(self, key: PolicyKey, window: Window) -> Facts:
         """Return the past of the nodes in one policy. Raises PageError."""
         return await self._past(window, Query(namespace=key.namespace, policy=str(key)), "node")
+
+    def of_pod(self, name: str) -> Facts:
+        """Return the last decision for a pod."""
+        return {"decision": self._pods.of(name)}
 
     async def of_node(self, name: str, window: Window) -> Facts:
         """Return the past of one node in each policy. Raises PageError."""

@@ -2,39 +2,47 @@
 and cost a comparison of identities.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, NodeIndex, Positions, Reindex
+from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import Phase, Phases, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Rule
-from evaluator.core.readings.column import Bools
 from evaluator.features.history.records import Cause, Why
+
+_CLEAR = int(Phase.CLEAR)
+_READING, _MISSING, _RECORDED, _FIRST, _EDITED = map(
+    int, (Why.READING, Why.MISSING, Why.RECORDED, Why.FIRST, Why.EDITED)
+)
+"""As numbers: reading a member of an enumeration is slow."""
+_STEP = 500
+"""Transitions made in one step."""
+
+
+class Transition(NamedTuple):
+    """A node that moved to another phase. `cause`: the rule that decided; `reading`: of its metric, NaN where there is none."""
+
+    node: str
+    was: int
+    now: int
+    why: int
+    cause: Cause | None
+    reading: float
 
 
 class Transitions(NamedTuple):
-    """The nodes that one strategy of a policy moved to another phase; arrays have shape (transitions,).
-
-    `positions` are those in `nodes`. `which`: the rule that decided, an index into `causes`; -1 for none. `readings` are
-    those of its metric; NaN where there is none.
-    """
+    """The nodes that one strategy of a policy moved to another phase."""
 
     policy: Policy
     strategy: StrategyName
-    nodes: NodeIndex
-    positions: Positions
-    was: Phases
-    now: Phases
-    why: Phases
-    causes: tuple[Cause, ...]
-    which: Positions
-    readings: Floats
+    moves: Sequence[Transition]
 
 
 class Edit(NamedTuple):
@@ -47,13 +55,33 @@ class Edit(NamedTuple):
 Change = Transitions | Edit
 
 
-def changes(before: Decisions, after: Decisions) -> Iterator[Change | None]:
+class Causes:
+    """The causes of the rules of strategies, made once while a policy stays the same object."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[PolicyKey, StrategyName], tuple[object, tuple[Cause, ...]]] = {}
+
+    def of(self, key: PolicyKey, name: StrategyName, rules: tuple[Rule, ...]) -> tuple[Cause, ...]:
+        """Return the cause of each rule."""
+        known = self._known.get((key, name))
+        if known is None or known[0] is not rules:
+            known = self._known[key, name] = (rules, _causes(rules))
+        return known[1]
+
+    def forget(self, key: PolicyKey) -> None:
+        """Drop those of a deleted policy."""
+        for name in StrategyName:
+            self._known.pop((key, name), None)
+
+
+def changes(before: Decisions, after: Decisions, causes: Causes) -> Iterator[Change | None]:
     """Yield what changed, and None between the steps of one policy's strategy."""
-    over = _Compared(before.table, after.table)
+    over = _Compared(before.table, after.table, causes)
     for key in sorted(before.policies.keys() - after.policies.keys()):
         gone = before.policies[key]
         yield Edit(gone.policy, "deleted")
         yield from over.ended(gone, gone.states, Why.POLICY_GONE)
+        causes.forget(key)
     for key, decision in after.policies.items():
         old = before.policies.get(key)
         if edit := _edit(before, key, old, decision.policy):
@@ -61,11 +89,11 @@ def changes(before: Decisions, after: Decisions) -> Iterator[Change | None]:
         if old is not None and (removed := old.states.keys() - decision.states.keys()):
             states = {name: old.states[name] for name in sorted(removed)}
             yield from over.ended(old, states, Why.EDITED)
-        if old is not None:
+        if old is not None and not over.same_nodes:
             kept = {name: old.states[name] for name in old.states if name in decision.states}
             yield from over.on_gone_nodes(old, kept)
         for name, state in decision.states.items():
-            yield over.strategy(old, decision, name, state)
+            yield from over.strategy(old, decision, name, state)
         yield None
 
 
@@ -86,44 +114,74 @@ def _edit(before: Decisions, key: PolicyKey, old: Decision | None, policy: Polic
 class _Compared:
     """Compares strategies over the nodes of two decisions."""
 
-    def __init__(self, before: MetricTable, after: MetricTable) -> None:
+    def __init__(self, before: MetricTable, after: MetricTable, causes: Causes) -> None:
         self._before, self._after = before, after
+        self._causes = causes
+        self.same_nodes = before.nodes is after.nodes
         self._forward = Reindex(before.nodes, after.nodes)
         self._backward = Reindex(after.nodes, before.nodes)
 
     def strategy(
         self, old: Decision | None, new: Decision, name: StrategyName, state: StrategyState
-    ) -> Transitions | None:
-        """Return the transitions of one strategy; None if there are none."""
+    ) -> Iterator[Transitions | None]:
+        """Yield the transitions of one strategy, and None between steps."""
         known = old.states.get(name) if old else None
-        if old is not None and known is not None and self._same(old, new, name):
-            return None
-        now = state.phases(all_of=new.policy.strategies[name].all_of)
-        was, why = np.zeros_like(now), np.zeros_like(now)
-        if old is not None and known is not None:
-            was = self._forward_phases(known.phases(all_of=old.policy.strategies[name].all_of))
-        changed = (was != now).nonzero()[0]
-        if not changed.size:
-            return None
-        into = now[changed] != Phase.CLEAR
-        which = np.full(len(changed), -1)
-        deciding = _deciding(state, changed[into])
-        which[into] = deciding
-        rules: tuple[Rule, ...] = state.rules
-        if known is not None and not into.all():
-            places = self._place(changed[~into])
-            which[~into] = len(rules) + _deciding(known, places)
-            rules += known.rules
-        why = np.zeros(len(changed), np.uint8)
-        why[into] = _why(state, changed[into], deciding)
-        if known is not None:
-            first = ~self._forward.mask(known.settled)[changed]
-            why[into & first & (why == Why.READING)] = Why.FIRST
+        all_of = new.policy.strategies[name].all_of
+        if old is None or known is None:
+            positions = state.phases(all_of=all_of).nonzero()[0]
+            was = np.zeros(len(positions), np.uint8)
+        elif self.same_nodes and old.policy is new.policy:
+            if self._same(old, new, name):
+                return
+            positions = state.may_differ(known).nonzero()[0]
+            if not positions.size:
+                return
+            was = known.phases(all_of=all_of, at=positions)
+        else:
+            now = state.phases(all_of=all_of)
+            every = self._moved(known.phases(all_of=old.policy.strategies[name].all_of))
+            positions = (now != every).nonzero()[0]
+            was = every[positions]
+        now = state.phases(all_of=all_of, at=positions)
+        if not (changed := was != now).all():
+            positions, was, now = positions[changed], was[changed], now[changed]
+        for begin in range(0, len(positions), _STEP):
+            if begin:
+                yield None
+            some = slice(begin, begin + _STEP)
+            moves = self._moves(old, known, new, name, state, positions[some], was[some], now[some])
+            yield Transitions(new.policy, name, moves)
+
+    def _moves(
+        self,
+        old: Decision | None,
+        known: StrategyState | None,
+        new: Decision,
+        name: StrategyName,
+        state: StrategyState,
+        positions: Positions,
+        was: Phases,
+        now: Phases,
+    ) -> list[Transition]:
+        which = _deciding(state, positions)
+        why = _why(state, positions, which, self._after.nodes)
         if known is None:
-            why[into & (why == Why.READING)] = Why.FIRST if old is None else Why.EDITED
-        elif old is not None and old.policy.generation != new.policy.generation:
-            why[why == Why.READING] = Why.EDITED
-        return self._made(new.policy, name, changed, was[changed], now[changed], why, which, rules)
+            why[why == _READING] = _FIRST if old is None else _EDITED
+        else:
+            if known.settled is not self._before.nodes.all:
+                first = ~self._forward.mask(known.settled)[positions]
+                why[first & (why == _READING)] = _FIRST
+            if old is not None and old.policy.generation != new.policy.generation:
+                why[why == _READING] = _EDITED
+        causes = self._causes.of(new.policy.key, name, state.rules)
+        deciding = [causes[n] if n >= 0 else None for n in which.tolist()]
+        if known is not None:
+            earlier = causes if known.rules is state.rules else _causes(known.rules)
+            cleared = (now == _CLEAR).nonzero()[0]
+            by = _deciding(known, self._place(positions[cleared])).tolist()
+            for index, number in zip(cleared.tolist(), by, strict=True):
+                deciding[index] = earlier[number] if number >= 0 else None
+        return _transitions(self._after, positions, was, now, why, deciding)
 
     def ended(
         self, old: Decision, states: Mapping[StrategyName, StrategyState], why: Why
@@ -131,24 +189,17 @@ class _Compared:
         """Yield the transitions to clear of strategies that exist no more."""
         for name, state in states.items():
             was = state.phases(all_of=old.policy.strategies[name].all_of)
-            changed = was.nonzero()[0]
-            if changed.size:
-                yield self._left(old.policy, name, state, was, changed, why)
-            yield None
+            yield from self._left(old.policy, name, state, was, was.nonzero()[0], why)
 
     def on_gone_nodes(
         self, old: Decision, states: Mapping[StrategyName, StrategyState]
     ) -> Iterator[Transitions | None]:
         """Yield the transitions of nodes that exist no more."""
-        if self._backward.is_identity:
-            return
         gone = ~self._backward.mask(self._after.nodes.all)
         for name, state in states.items():
             was = state.phases(all_of=old.policy.strategies[name].all_of)
-            changed = ((was != Phase.CLEAR) & gone).nonzero()[0]
-            if changed.size:
-                yield self._left(old.policy, name, state, was, changed, Why.NODE_GONE)
-            yield None
+            positions = ((was != _CLEAR) & gone).nonzero()[0]
+            yield from self._left(old.policy, name, state, was, positions, Why.NODE_GONE)
 
     def _left(
         self,
@@ -156,47 +207,31 @@ class _Compared:
         name: StrategyName,
         state: StrategyState,
         was: Phases,
-        changed: Positions,
+        positions: Positions,
         why: Why,
-    ) -> Transitions:
-        which = _deciding(state, changed)
-        return Transitions(
-            policy,
-            name,
-            self._before.nodes,
-            changed,
-            was[changed],
-            np.zeros(len(changed), np.uint8),
-            np.full(len(changed), why, np.uint8),
-            *_causes(state.rules, which, self._before, changed),
-        )
-
-    def _made(
-        self,
-        policy: Policy,
-        name: StrategyName,
-        changed: Positions,
-        was: Phases,
-        now: Phases,
-        why: Phases,
-        which: Positions,
-        rules: tuple[Rule, ...],
-    ) -> Transitions:
-        causes = _causes(rules, which, self._after, changed)
-        return Transitions(policy, name, self._after.nodes, changed, was, now, why, *causes)
+    ) -> Iterator[Transitions | None]:
+        """Yield transitions to clear of nodes at some positions."""
+        causes = _causes(state.rules)
+        for begin in range(0, len(positions), _STEP):
+            some = positions[begin : begin + _STEP]
+            which = _deciding(state, some).tolist()
+            deciding = [causes[n] if n >= 0 else None for n in which]
+            same, clear = np.full(len(some), why, np.uint8), np.zeros(len(some), np.uint8)
+            moves = _transitions(self._before, some, was[some], clear, same, deciding)
+            yield Transitions(policy, name, moves)
+            yield None
+        yield None
 
     def _same(self, old: Decision, new: Decision, name: StrategyName) -> bool:
         """Return whether the phases of all nodes are the same, as far as identities show."""
-        if self._before.nodes is not self._after.nodes or old.policy is not new.policy:
-            return False
         one, other = old.states[name], new.states[name]
         if any(timers is not one.timers.get(number) for number, timers in other.timers.items()):
             return False
         if name in new.violations:
             return old.violations[name] is new.violations[name]
-        return one.found.same(other.found)
+        return one.found is other.found
 
-    def _forward_phases(self, found: Phases) -> Phases:
+    def _moved(self, found: Phases) -> Phases:
         """Return phases over the current nodes; clear on new ones."""
         if self._forward.is_identity:
             return found
@@ -211,40 +246,46 @@ class _Compared:
 
 def _deciding(state: StrategyState, positions: Positions) -> Positions:
     """Return the index of the rule that put each node into its phase: the first that is violated, else the first pending."""
-    found = np.full(len(positions), -1)
-    for number in reversed(range(len(state.rules))):
-        if (timers := state.timers.get(number)) is not None:
-            found[timers.pending[positions]] = number
+    if not state.rules:
+        return np.full(len(positions), -1)
+    first = state.found.per_rule[positions].argmax(axis=1)
     violated = state.found.violated[positions]
-    first = np.argmax(state.found.per_rule[positions], axis=1) if state.rules else found
+    if not state.timers or violated.all():
+        return np.where(violated, first, -1)
+    found = np.full(len(positions), -1)
+    for number in sorted(state.timers, reverse=True):
+        found[state.timers[number].pending[positions]] = number
     return np.where(violated, first, found)
 
 
-def _why(state: StrategyState, positions: Positions, which: Positions) -> Phases:
-    """Return why each node is in violation of its rule."""
-    found = np.zeros(len(positions), np.uint8)
-    rule = np.maximum(which, 0)
-    found[_at(state.found.from_previous_leader, positions, rule)] = Why.RECORDED
-    found[_at(state.found.missing, positions, rule)] = Why.MISSING
+def _why(state: StrategyState, positions: Positions, which: Positions, nodes: NodeIndex) -> Phases:
+    """Return why each node is in violation of its rule; READING where it is not."""
+    found, none = np.zeros(len(positions), np.uint8), nodes.no_rules(len(state.rules))
+    tables = ((state.found.from_previous_leader, _RECORDED), (state.found.missing, _MISSING))
+    for table, why in tables:
+        if table is not none and state.rules:
+            found[table[positions, np.maximum(which, 0)] & (which >= 0)] = why
     return found
 
 
-def _at(table: Bools, positions: Positions, rules: Positions) -> Bools:
-    marked: Bools = table[positions, rules]
-    return marked
+def _causes(rules: tuple[Rule, ...]) -> tuple[Cause, ...]:
+    return tuple(Cause(rule.metric, rule.target, str(rule)) for rule in rules)
 
 
-def _causes(
-    rules: tuple[Rule, ...], which: Positions, table: MetricTable, positions: Positions
-) -> tuple[tuple[Cause, ...], Positions, Floats]:
-    """Return the rules that decided, the index of each node's, and the readings of their metrics."""
-    used = np.unique(which[which >= 0])
-    readings = np.full(len(positions), np.nan)
-    causes = []
-    for number in used.tolist():
-        rule = rules[number]
-        causes.append(Cause(rule.metric, rule.target, str(rule)))
-        if rule.metric in table.columns:
-            where = which == number
-            readings[where] = table.column(rule.metric).values[positions[where]]
-    return tuple(causes), np.where(which >= 0, np.searchsorted(used, which), -1), readings
+def _transitions(
+    table: MetricTable,
+    positions: Positions,
+    was: Phases,
+    now: Phases,
+    why: Phases,
+    causes: Sequence[Cause | None],
+) -> list[Transition]:
+    """Return transitions with the readings of the metrics that decided."""
+    nodes, columns = table.nodes, table.prepared
+    fields = zip(positions.tolist(), was.tolist(), now.tolist(), why.tolist(), causes, strict=True)
+    moves = []
+    for position, before, after, reason, cause in fields:
+        column = columns.get(cause.metric) if cause else None
+        reading = float(column.values[position]) if column else math.nan
+        moves.append(Transition(nodes[position], before, after, reason, cause, reading))
+    return moves

@@ -32,8 +32,6 @@ class Kind(StrEnum):
     EVICTED = "evicted"
     NOT_EVICTED = "not evicted"
     REQUEUED = "requeued"
-    RELEASED = "released"
-    """A gang's pods lost their gate."""
     REFUSED = "refused"
     """A pod was refused on nodes, as kube-scheduler asked."""
     PLACED = "placed"

@@ -69,6 +69,8 @@ class PodReports:
         """Report why a pod waits: its policy, and what refuses it on each node; with scorers also their scores."""
         decisions = self._decider.latest
         head, nodes = await self._scores(selected.record)
+        if (past := self._sources.past) is not None and (of := selected.pod or selected.record):
+            head["past"] = past.of_pod(_name(of))
         if selected.pod is None:
             return Report(head, objects={"nodes": _some(nodes, window)})
         explained = await self._explained(decisions, selected.pod, selected.record, nodes, window)
@@ -150,6 +152,11 @@ def _listed(pod: Pod, window: Window) -> tuple[bool, str, tuple[str, str]] | Non
     if window.search not in name or (window.state == "waiting" and not waits):
         return None
     return not waits, name, (pod.metadata.namespace, pod.metadata.name)
+
+
+def _name(of: Pod | PodRecord) -> str:
+    meta = of.metadata if isinstance(of, Pod) else of
+    return f"{meta.namespace}/{meta.name}"
 
 
 def _some(

@@ -14,12 +14,15 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
+from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
+from evaluator.core.report import PodAnswer
 from evaluator.features.history.history import History
 from evaluator.features.history.live import MOST, Live
 from evaluator.features.history.page import HistoryReports, section
+from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.records import Kind
 from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes
@@ -46,11 +49,14 @@ class Pages:
             patience=PATIENCE if patient else 0.05,
             pause=0.01,
         )
+        history = self.history or History(1 << 20, 3600.0)
+        self.pods = PodDecisions(history, lambda: self.decisions, lambda _pod: "", 1 << 20)
         reports = HistoryReports(
             self.history,
             self.series,
             lambda: self.decisions,
             self.live,
+            self.pods,
             started=NOW - 600,
             clock=lambda: NOW,
         )
@@ -273,3 +279,23 @@ async def test_pages_that_wait_are_bounded_and_end_with_the_replica(pages):
 
 async def test_pages_are_not_live_without_history():
     await Pages(on=False).event("/", status=404)
+
+
+async def test_page_of_a_pod_says_what_was_decided_then(pages, parsed, rule):
+    policy = parsed("demo", dontschedule=[rule("m_bytes GreaterThan 5")])
+    pages.cluster.policies.replace([policy])
+    pages.decide(["node-a", "node-b"], m_bytes=2048.0)
+    refused = pages.decisions.policies[policy.key].dontschedule
+    names = ["node-a", "node-b"]
+    pages.pods.answered(PodAnswer("ns/web", policy.key, pages.decisions, names, refused))
+    list(pages.pods.steps())
+    meta = PodMeta(name="web", namespace="ns", labels={"telemetry-policy": "demo"})
+    pages.cluster.pods.replace([Pod(meta, PodSpec(requests_extender=True), PodStatus("Pending"))])
+    pages.loop.evaluate()
+    for path in ("/pods/ns/web.json", "/explain"):
+        query = {"pod": "ns/web"} if path == "/explain" else {}
+        decision = json.loads(await pages.get(path, **query))["past"]["decision"]
+        assert (decision["refused"], decision["candidates"]) == (2, 2)
+    text = await pages.get("/pods/ns/web")
+    assert "refused 2 of 2 nodes that kube-scheduler asked about" in text
+    assert "2 KiB" in text

@@ -1,5 +1,7 @@
 """Timelines equal what a second-by-second replay of the same transitions shows."""
 
+import math
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History, Query
-from evaluator.features.history.plan import Transitions
+from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.timeline import COLUMNS, timeline
 from wire.codec import Delta
 
@@ -20,20 +22,8 @@ LENGTH = 2 * COLUMNS
 
 
 def add(history, policy, strategy, position, was, now, at):
-    one = np.ones(1, np.uint8)
-    moved = Transitions(
-        policy,
-        strategy,
-        NODES,
-        np.array([position]),
-        was * one,
-        now * one,
-        0 * one,
-        (),
-        np.array([-1]),
-        np.full(1, np.nan),
-    )
-    list(history.add_transitions(moved, float(at)))
+    move = Transition(NODES[position], int(was), int(now), 0, None, math.nan)
+    list(history.add_transitions([Transitions(policy, strategy, [move])], float(at)))
 
 
 moves = st.lists(
