@@ -13,6 +13,8 @@ class ProblemMetrics:
             ["result"],
             registry=registry,
         )
+        for result in ("ok", "error"):
+            self.writes.labels(result)
         self.dropped = Counter(
             "plimsoll_problem_events_dropped",
             "Events of problems that were not written: too many at once, or refused by the API server.",
