@@ -88,15 +88,10 @@ async def kubectl(request, tmp_path_factory):
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def prepared(kubectl, built):
     """The same once namespaces and kinds exist."""
-    first = [obj for obj in built("core") if obj["kind"] in {"Namespace", "PriorityClass"}]
-    first += [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name},
-        }
-        for name in ("gang-demo", "health-metric-demo", "kube-system", "node-actions-demo")
+    first = [
+        obj for obj in built(*kustomizations()) if obj["kind"] in {"Namespace", "PriorityClass"}
     ]
+    first.append({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}})
     kinds = built("crd") + [definition(name, *what) for name, what in FOREIGN.items()]
     for objects in (first, kinds):
         done = await kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(objects))

@@ -29,7 +29,7 @@ OURS = {f"{one['newName']}:{one['newTag']}" for one in IMAGES}
 NO_MANIFESTS = {"README.md", ".gitignore", "openssl.cnf", "kustomization.yaml", "Kustomization"}
 NOT_APPLIED = {"chart", "examples", "scheduler"}
 """Folders with files that are read, rendered by Helm or copied to a control plane node."""
-DEMOS = ("gang-demo", "health-metric-demo", "node-actions-demo")
+DEMOS = ("gang-demo", "health-metric-demo", "node-actions-demo", "signals-demo")
 
 
 def test_kustomization_builds(built, folder):

@@ -24,7 +24,12 @@ READINGS = {"node-a": 1.0, "node-b": 0.0}
 POLICY = {
     "apiVersion": "telemetry.intel.com/v1alpha1",
     "kind": "TASPolicy",
-    "metadata": {"name": "demo", "namespace": "default"},
+    # Answers are those of the readings, whatever other requests asked before; pods are placed nevertheless.
+    "metadata": {
+        "name": "demo",
+        "namespace": "default",
+        "annotations": {"plimsoll.io/placed-since": "ignore"},
+    },
     "spec": {
         "strategies": {
             "dontschedule": {

@@ -92,11 +92,20 @@ class _Table:
 
 @dataclass(slots=True)
 class _Entry:
-    """Where a pod counts. `until`: when an answer that no binding confirms ends; infinity for a bound pod."""
+    """Where a pod counts. `until`: when an answer that no binding confirms ends; infinity for a bound pod.
+
+    `entered`: when it was entered, as in the queues of the ledger, so that a later entry of the pod is told apart.
+    """
 
     rows: list[int]
     pod: PlacedPod
     until: float
+    entered: float
+
+    @property
+    def bound(self) -> bool:
+        """Whether the pod was bound to a node."""
+        return self.until == np.inf
 
 
 class Ledger:
@@ -123,7 +132,7 @@ class Ledger:
     def at(self, uid: str) -> float | None:
         """Return when a pod was bound (seconds); None if it is not there, or only recommended."""
         entry = self._entries.get(uid)
-        return float(self._table.at[entry.rows[0]]) if entry and entry.until == np.inf else None
+        return float(self._table.at[entry.rows[0]]) if entry and entry.bound else None
 
     def node(self, uid: str) -> str:
         """Return the node of a pod; empty if it is not there."""
@@ -137,8 +146,9 @@ class Ledger:
 
     def bind(self, pod: PlacedPod, node: str, at: float, *, now: float | None = None) -> None:
         """Count a pod on the node it was bound to at `at`, in place of an answer; `now`: when it is entered."""
-        self._put(pod, (node,), at, until=np.inf)
-        self._bound.append((at if now is None else now, pod.uid))
+        entered = at if now is None else now
+        self._put(pod, (node,), at, until=np.inf, entered=entered)
+        self._bound.append((entered, pod.uid))
 
     def answer(self, pod: PlacedPod, nodes: Sequence[str], now: float) -> None:
         """Count a pod on the recommended nodes, equally, until it is bound or UNCONFIRMED has passed.
@@ -146,13 +156,19 @@ class Ledger:
         The last answer counts. A bound pod stays where it is: the request was made before it was bound.
         """
         known = self._entries.get(pod.uid)
-        if not pod.uid or (known is not None and known.until == np.inf):
+        if not pod.uid or (known is not None and known.bound):
             return
         if not nodes or len(nodes) > MOST_SHARED:
             self.remove(pod.uid)
             return
-        self._put(pod, nodes, now, until=now + UNCONFIRMED)
+        self._put(pod, nodes, now, until=now + UNCONFIRMED, entered=now)
         self._answered.append((now + UNCONFIRMED, pod.uid))
+
+    def withdraw(self, uid: str) -> None:
+        """Drop the answer for a pod that is asked about anew: its own earlier attempt must not count against it."""
+        known = self._entries.get(uid)
+        if known is not None and not known.bound:
+            self.remove(uid)
 
     def remove(self, uid: str) -> PlacedPod | None:
         """Drop a pod that is gone; return it if it was there."""
@@ -173,9 +189,9 @@ class Ledger:
     def forget(self, before: float) -> None:
         """Drop the pods entered before a time, and the earliest ones of more than MOST_PODS."""
         while self._bound and (self._bound[0][0] < before or len(self._entries) > MOST_PODS):
-            _, uid = self._bound.popleft()
+            entered, uid = self._bound.popleft()
             entry = self._entries.get(uid)
-            if entry is not None and entry.until == np.inf:
+            if entry is not None and entry.bound and entry.entered == entered:
                 self.remove(uid)
         if not self._entries:
             self.policies, self._numbers = [], {}
@@ -195,11 +211,12 @@ class Ledger:
             table.requests[used],
         )
 
-    def _put(self, pod: PlacedPod, nodes: Sequence[str], at: float, *, until: float) -> None:
+    def _put(
+        self, pod: PlacedPod, nodes: Sequence[str], at: float, *, until: float, entered: float
+    ) -> None:
         self.remove(pod.uid)
-        self._entries[pod.uid] = _Entry(
-            [self._row(pod, node, at, 1.0 / len(nodes)) for node in nodes], pod, until
-        )
+        rows = [self._row(pod, node, at, 1.0 / len(nodes)) for node in nodes]
+        self._entries[pod.uid] = _Entry(rows, pod, until, entered)
         self.version += 1
 
     def _row(self, pod: PlacedPod, node: str, at: float, share: float) -> int:

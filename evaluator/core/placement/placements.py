@@ -95,6 +95,10 @@ class Placements:
             self.departed.bind(pod, node, now)
         self.learned.left(node, self._metrics.get(pod.policy.namespace, ()))
 
+    def asked(self, uid: str) -> None:
+        """Kube-scheduler asks about a pod; if it asked before, that attempt came to nothing."""
+        self.ledger.withdraw(uid)
+
     def answered(self, pod: PlacedPod, nodes: Sequence[str], now: float) -> None:
         """Kube-scheduler was answered that these nodes are the best ones, equally."""
         if self.enabled:

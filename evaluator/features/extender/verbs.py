@@ -130,7 +130,7 @@ class CountingVerbs:
 
     def filter(self, args: Args, decisions: Decisions, now: float) -> FilterAnswer:
         """Return `answer_filter` at `now` (seconds, the clock of the readings)."""
-        answer = answer_filter(args, decisions, self._for_pod, self._count(now))
+        answer = answer_filter(args, decisions, self._for_pod, self._count(args, now))
         if len(args.names) - len(answer.failed) == 1 and answer.result in _APPLIES:
             # kube-scheduler asks for no scores of a single node.
             self._answered(args, [name for name in args.names if name not in answer.failed], now)
@@ -143,14 +143,16 @@ class CountingVerbs:
             self._answered(args, answer.best, now)
         return answer
 
-    def _count(self, now: float) -> Count:
+    def _count(self, args: Args, now: float) -> Count:
         if self._placements is None:
             return count_none
+        self._placements.asked(args.uid)
         return partial(_counted, self._placements, now)
 
     def _rank(self, args: Args, now: float) -> Count:
         if self._placements is None:
             return count_none
+        self._placements.asked(args.uid)
         return partial(_ranked, self._placements, args, now)
 
     def _answered(self, args: Args, nodes: Sequence[str], now: float) -> None:

@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -131,20 +132,23 @@ def _parser() -> Parser:
     )
     add("--output", "-o", choices=tuple(OUTPUTS), default="text", help="format of the report")
     add("--picture", default="", metavar="FILE", help="also write the use of each node as SVG")
-    flags.add_options(command, _evicting().options)
+    if (evicting := _evicting()) is not None:
+        flags.add_options(command, evicting.options)
     return command
 
 
-def _evicting() -> Evicting[Any]:
-    return next(found for feature in FEATURES if (found := feature.evicting))
+def _evicting() -> Evicting[Any] | None:
+    """Return how the evaluator evicts; None without the feature."""
+    return next((found for feature in FEATURES if (found := feature.evicting)), None)
 
 
 def _evictor(command: Parser, given: argparse.Namespace) -> Callable[[], Evictor] | None:
     """Return what starts evictions with the flags; None without --evict."""
-    options = flags.from_namespace(_evicting().options, command, given, env={})
-    if not options.evict:
+    evicting = _evicting()
+    if evicting is None:
         return None
-    return lambda: _evicting().start(options)
+    options = flags.from_namespace(evicting.options, command, given, env={})
+    return partial(evicting.start, options) if options.evict else None
 
 
 def _created(policy: Policy) -> Policy:

@@ -15,7 +15,7 @@ from evaluator.core.cache.cluster import (
 )
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
 
@@ -53,7 +53,7 @@ def test_kind_no_longer_served_is_pending_until_listed_again() -> None:
 def node(**changes: object) -> Node:
     meta = {"name": "node-a", "uid": "1", "resource_version": "1", "labels": {}, **changes}
     ready = NodeStatus([NodeCondition("Ready", "True")])
-    return Node(ObjectMeta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
+    return Node(NodeMeta(**meta), NodeSpec(), ready)  # type: ignore[arg-type]
 
 
 def test_node_heartbeat_requests_no_decision() -> None:
@@ -129,7 +129,7 @@ def test_kubelet_status_of_a_running_pod_requests_no_decision() -> None:
 def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
     """Other tasks run meanwhile and must not take half a list for the whole."""
     cluster = ClusterCache()
-    many = [Node(ObjectMeta(name=f"node-{number}", uid="u")) for number in range(1000)]
+    many = [Node(NodeMeta(name=f"node-{number}", uid="u")) for number in range(1000)]
     known = []
     for _ in cluster.nodes.replacing(many):
         assert not cluster.nodes.synced
@@ -143,10 +143,10 @@ def test_long_list_is_applied_in_steps_and_counts_once_complete() -> None:
 def test_any_node_may_exist_until_nodes_are_listed() -> None:
     cluster = ClusterCache()
     assert cluster.may_exist("node-a")
-    cluster.nodes.replace([Node(ObjectMeta(name="node-b", uid="u"))])
+    cluster.nodes.replace([Node(NodeMeta(name="node-b", uid="u"))])
     assert cluster.may_exist("node-b")
     assert not cluster.may_exist("node-a")
-    cluster.nodes.put(Node(ObjectMeta(name="node-a", uid="v")))
+    cluster.nodes.put(Node(NodeMeta(name="node-a", uid="v")))
     assert cluster.may_exist("node-a")
 
 
@@ -205,13 +205,13 @@ def test_oversized_status_is_not_decoded():
 def test_node_listeners_receive_registrations_and_no_heartbeats():
     seen, known = [], ClusterCache()
     known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
-    first = Node(ObjectMeta(name="a", uid="1", resource_version="1"))
+    first = Node(NodeMeta(name="a", uid="1", resource_version="1"))
     known.nodes.replace([first])
     assert seen == [], "the first list is no change"
-    known.nodes.put(Node(ObjectMeta(name="a", uid="1", resource_version="2")))
+    known.nodes.put(Node(NodeMeta(name="a", uid="1", resource_version="2")))
     assert seen == []
-    known.nodes.put(Node(ObjectMeta(name="a", uid="2", resource_version="3")))
-    known.nodes.put(Node(ObjectMeta(name="b", uid="3", resource_version="4")))
+    known.nodes.put(Node(NodeMeta(name="a", uid="2", resource_version="3")))
+    known.nodes.put(Node(NodeMeta(name="b", uid="3", resource_version="4")))
     known.nodes.drop(first)
-    known.nodes.replace([Node(ObjectMeta(name="b", uid="5", resource_version="6"))])
+    known.nodes.replace([Node(NodeMeta(name="b", uid="5", resource_version="6"))])
     assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]

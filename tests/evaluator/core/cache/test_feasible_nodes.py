@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.model.feasibility import is_feasible
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import (
     Affinity,
     NodeAffinity,
@@ -21,9 +20,7 @@ from evaluator.core.model.pod import (
 
 def node(name, disk="ssd", *, cordoned=False):
     ready = NodeStatus([NodeCondition("Ready", "True")])
-    return Node(
-        ObjectMeta(name=name, labels={"disk": disk}), NodeSpec(unschedulable=cordoned), ready
-    )
+    return Node(NodeMeta(name=name, labels={"disk": disk}), NodeSpec(unschedulable=cordoned), ready)
 
 
 def pod(name="web", selector=None, only=None):

@@ -15,8 +15,7 @@ from evaluator.core.http import ops
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.node import Node
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.pages import PagePart
 from evaluator.core.readings.store import Store
@@ -53,7 +52,7 @@ class OpsPort:
 
     def know(self, *policies, nodes=("node-a",)):
         self.cluster.policies.replace(list(policies))
-        self.cluster.nodes.replace([Node(ObjectMeta(name=name)) for name in nodes])
+        self.cluster.nodes.replace([Node(NodeMeta(name=name)) for name in nodes])
         self.cluster.pods.replace([])
         self.decider.evaluate()
 

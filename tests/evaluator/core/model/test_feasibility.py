@@ -3,8 +3,7 @@
 import pytest
 
 from evaluator.core.model.feasibility import is_feasible, pinned
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import (
     Affinity,
     NodeAffinity,
@@ -20,7 +19,7 @@ from evaluator.core.model.pod import (
 
 def node(name="n", *, labels=None, ready="True", **spec):
     status = NodeStatus([NodeCondition("Ready", ready)] if ready else ())
-    return Node(ObjectMeta(name=name, labels=labels or {}), NodeSpec(**spec), status)
+    return Node(NodeMeta(name=name, labels=labels or {}), NodeSpec(**spec), status)
 
 
 def pod(**spec):

@@ -74,6 +74,29 @@ def test_a_pod_counts_once_and_where_it_was_last_bound(steps):
         assert len(ledger) == len(answered) + len(bound)
 
 
+def test_a_later_binding_outlives_an_earlier_one():
+    """A pod that was entered twice is forgotten when the later entry is old."""
+    ledger = Ledger()
+    ledger.bind(pod("p"), "a", 100.0)
+    ledger.bind(pod("p"), "b", 103.0)
+    ledger.forget(101.0)
+    assert shares(ledger) == {"b": 1.0}
+    ledger.forget(104.0)
+    assert shares(ledger) == {}
+
+
+def test_withdrawing_drops_an_answer_and_keeps_a_bound_pod():
+    """kube-scheduler asks anew after a failed attempt; a request that was made before the binding changes nothing."""
+    ledger = Ledger()
+    ledger.answer(pod("p"), ["a", "b"], 100.0)
+    ledger.bind(pod("q"), "c", 100.0)
+    ledger.withdraw("p")
+    ledger.withdraw("q")
+    ledger.withdraw("unknown")
+    assert shares(ledger) == {"c": 1.0}
+    assert ledger.unconfirmed() == 0
+
+
 @given(st.permutations([*"pqrstu"]), st.integers(0, 5))
 def test_order_of_bindings_does_not_matter(order, gone):
     """Of events of different pods; those of one pod come in order."""

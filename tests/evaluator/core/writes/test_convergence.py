@@ -13,8 +13,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.node import Node
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store
@@ -170,7 +169,7 @@ class EvaluatorRun:
 def nodes_as_watched(api):
     return [
         Node(
-            ObjectMeta(
+            NodeMeta(
                 name=name,
                 uid=seen.uid,
                 labels=dict(seen.labels),

@@ -6,7 +6,7 @@ from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node import Node, NodeCondition, NodeSpec, NodeStatus, Taint
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodSpec, PodStatus
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import StrategyName
@@ -21,7 +21,7 @@ NOW = 1000.0
 
 def node(name="n", *, labels=None, ready="True", **spec):
     return Node(
-        ObjectMeta(name=name, labels=labels or {}),
+        NodeMeta(name=name, labels=labels or {}),
         NodeSpec(**spec),
         NodeStatus([NodeCondition("Ready", ready)]),
     )
@@ -157,7 +157,7 @@ def test_pod_without_an_alternative_does_not_use_up_the_rate():
     [
         (node("well", ready="False"), decided()),
         (node("well", ready="Unknown"), decided()),
-        (Node(ObjectMeta(name="well")), decided()),
+        (Node(NodeMeta(name="well")), decided()),
         (node("well", unschedulable=True), decided()),
         (node("well", taints=[Taint("k", "v", "NoSchedule")]), decided()),
         (node("well", taints=[Taint("k", "v", "NoExecute")]), decided()),

@@ -9,8 +9,9 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.protocol import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.extender import verbs
-from evaluator.features.extender.verbs import Result
+from evaluator.features.extender.verbs import CountingVerbs, Result
 from evaluator.features.scorers.derived import OFF, ScorerMetrics
+from tests.evaluator.core.placement.worlds import World
 from wire.codec import Delta
 
 NODES = ("a", "b", "c")
@@ -148,3 +149,18 @@ def test_policy_without_scorer_rules_is_looked_up_directly(decisions):
 
     assert set(verbs.answer_filter(ask(), decisions(), never).failed) == {"b", "c"}
     assert verbs.answer_prioritize(ask(), decisions(), never).result is Result.DECIDED
+
+
+def test_an_earlier_attempt_does_not_count_against_its_own_pod():
+    """kube-scheduler asks anew after a failed binding; other pods count where they were sent."""
+    world = World([1, 2, 8])
+    counting = CountingVerbs(world.placements)
+
+    def asked(uid):
+        pod = replace(ask(names=tuple(world.nodes)), uid=uid)
+        counting.filter(pod, world.decisions, world.now)
+        return dict(counting.prioritize(pod, world.decisions, world.now).scores)
+
+    first = asked("u-1")
+    assert asked("u-1") == asked("u-1") == first == {"n00": 10, "n01": 9, "n02": 8}
+    assert asked("u-2") != first

@@ -17,8 +17,7 @@ from evaluator.core.kube.resources import NODES
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.model import node_labels
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.node import Node
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.labels.controller import LabelMetrics, NodeLabelController, conflicting_keys
@@ -176,7 +175,7 @@ async def test_deleted_node_is_not_created_again(api, world, until):
     world.labeler.wake()
     await api.delete("/api/v1/nodes/node-a")
     await until(lambda: "node-a" not in world.cluster.nodes.objects)
-    ghost = Node(ObjectMeta(name="node-a", uid="uid-of-the-old-one", resource_version="1"))
+    ghost = Node(NodeMeta(name="node-a", uid="uid-of-the-old-one", resource_version="1"))
     world.cluster.nodes.put(ghost)  # as if the watch lagged
     world.want(node_a={"demo": "violating"}, node_b={"demo": "violating"})
     await api.seen("/api/v1/nodes/node-b", has({"demo": "violating"}))
@@ -263,7 +262,7 @@ async def failing(stub_server, connect, rng, background):
         made = Labeling(await connect(stub_server.url), rng)
         made.cluster.nodes.replace(
             [
-                Node(ObjectMeta(name=n, uid=f"u-{n}", resource_version="1"))
+                Node(NodeMeta(name=n, uid=f"u-{n}", resource_version="1"))
                 for n in ("node-bad", "node-good")
             ]
         )
@@ -275,7 +274,7 @@ async def failing(stub_server, connect, rng, background):
 
 async def test_response_older_than_the_watch_is_ignored(failing, until):
     world = await failing(0)  # it answers with resourceVersion 2
-    newer = Node(ObjectMeta(name="node-good", uid="u", resource_version="5", labels={"zone": "1"}))
+    newer = Node(NodeMeta(name="node-good", uid="u", resource_version="5", labels={"zone": "1"}))
     world.cluster.nodes.put(newer)
     world.want(node_good={"demo": "violating"})
     await until(lambda: world.written() >= 1)
@@ -295,7 +294,7 @@ async def test_decision_made_during_a_write_is_written_afterwards(failing, stub_
     stub_server.then(slowly)
     world.want(node_good={"demo": "1"})
     await stub_server.until(1)
-    ours = ObjectMeta(
+    ours = NodeMeta(
         name="node-good",
         uid="u-node-good",
         resource_version="2",
@@ -340,7 +339,7 @@ async def test_nodes_beyond_one_batch_are_all_written(stub_server, connect, rng,
     world = Labeling(await connect(stub_server.url), rng)
     names = [f"n{number}" for number in range(150)]
     world.cluster.nodes.replace(
-        [Node(ObjectMeta(name=n, uid=n, resource_version="1")) for n in names]
+        [Node(NodeMeta(name=n, uid=n, resource_version="1")) for n in names]
     )
     background(world.labeler.run())
     world.decided.latest = Decisions(labels={name: {"demo": "violating"} for name in names})
@@ -357,7 +356,7 @@ async def many_nodes(stub_server, connect, rng, background):
         made = Labeling(await connect(stub_server.url), rng, bucket)
         names = [f"n{number}" for number in range(count)]
         made.cluster.nodes.replace(
-            [Node(ObjectMeta(name=n, uid=n, resource_version="1")) for n in names]
+            [Node(NodeMeta(name=n, uid=n, resource_version="1")) for n in names]
         )
         made.decided.latest = Decisions(labels={name: {"demo": "violating"} for name in names})
         background(made.labeler.run())
@@ -375,8 +374,7 @@ async def test_conflicts_on_many_nodes_are_one_repeated_line(
     world = Labeling(await connect(stub_server.url), rng)
     names = [f"n{number}" for number in range(300)]
     theirs = [
-        Node(ObjectMeta(name=n, uid=n, resource_version="1", labels={"demo": "mine"}))
-        for n in names
+        Node(NodeMeta(name=n, uid=n, resource_version="1", labels={"demo": "mine"})) for n in names
     ]
     world.cluster.nodes.replace(theirs)
     told = []

@@ -8,8 +8,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.node import Node
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.core.readings.merged import Merged
@@ -111,7 +110,7 @@ class Live:
 
 
 def node_with(labels, name):
-    meta = ObjectMeta(name=name, uid=name, labels=dict(labels))
+    meta = NodeMeta(name=name, uid=name, labels=dict(labels))
     meta.owned_labels = frozenset(labels)
     return Node(meta)
 
