@@ -9,6 +9,7 @@ from evaluator.core.access.subject_access import AccessReviewer
 from evaluator.core.access.user import NonResourceAttributes, UnreviewedError, User
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import AccessReview
+from tests.patience import PATIENCE
 
 JANE = User("jane")
 PATH = NonResourceAttributes(path="/explain")
@@ -129,7 +130,8 @@ async def test_flood_of_denials_is_bounded_and_displaces_no_permission(
     assert len(reviewer._denied) == 10
 
 
-async def test_few_questions_are_asked_at_once(reviewer, authority):
+async def test_few_questions_are_asked_at_once(authority, clock):
+    reviewer = AccessReviewer(authority, timeout=PATIENCE, clock=clock)
     authority.free.clear()
     asking = [
         asyncio.create_task(reviewer.review(JANE, NonResourceAttributes(path=f"/{number}")))
