@@ -30,6 +30,8 @@ _SHORT = 256
 _MOST_REPEATS = 3
 """Repeats in sequence for Python's engine, and one for a search that may begin anywhere: backtracking takes time by as many
 powers of the length of the text."""
+_DEEPEST = 32
+"""Nested groups for Python's engine, whose parser recurses."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GROUP = re.compile(r"\\Q.*?(?:\\E|\Z)|(?P<byte>\\C)|\(\?P?<(?P<name>\w+)>|\\.", re.DOTALL)
@@ -166,21 +168,21 @@ def in_python(pattern: str, *, whole: bool = False) -> str | None:
     before, position = "", 0
     while position < len(pattern):
         token = _TOKEN.match(pattern, position)
-        if token is None or (kind := token.lastgroup or "") not in _FOLLOWS.get(before, _ANY):
+        if token is None or not _may_follow(token, before) or len(groups) > _DEEPEST:
             return None
-        position, before = token.end(), kind
-        if kind == "repeat":
+        position, before = token.end(), token.lastgroup or ""
+        if before == "repeat":
             groups[-1].own += 1
-        elif kind == "alternative":
+        elif before == "alternative":
             groups[-1] = _Group(0, groups[-1].repeats)
-        elif kind == "open":
+        elif before == "open":
             groups.append(_Group())
-        elif kind == "close" and len(groups) > 1:
+        elif before == "close" and len(groups) > 1:
             closed = groups.pop()
             groups[-1].own += closed.repeats
-        elif kind == "close":
+        elif before == "close":
             return None
-        written.append(r"\Z" if kind == "end" else token[0])
+        written.append(r"\Z" if before == "end" else token[0])
     anywhere = not (whole or pattern.startswith("^"))
     if len(groups) != 1 or groups[0].repeats + anywhere > _MOST_REPEATS:
         return None
@@ -190,6 +192,10 @@ def in_python(pattern: str, *, whole: bool = False) -> str | None:
     except re.error:  # a range such as z-a: RE2 says why it is invalid
         return None
     return same
+
+
+def _may_follow(token: re.Match[str], before: str) -> bool:
+    return token.lastgroup in _FOLLOWS.get(before, _ANY)
 
 
 def _invalid(pattern: str, reason: str) -> PatternError:

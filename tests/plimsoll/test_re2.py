@@ -1,5 +1,6 @@
 """Patterns mean what they mean in Go, whichever engine matches them."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -86,6 +87,16 @@ def test_no_pattern_backtracks_long(pattern):
         assert compiled.search("a" * length) is None
         assert compiled.fullmatch("a" * length) is None
     assert time.thread_time() - begun < 2
+
+
+def test_nested_groups_need_no_stack():
+    pattern = "(" * 900 + "a" + ")" * 900
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(len(inspect.stack()) + 120)
+        assert re2.compiled(pattern, whole=True).fullmatch("a")
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def test_patterns_of_default_flags_do_not_load_re2():

@@ -94,7 +94,8 @@ class _Metric:
         stacked = np.stack([self._low, mean, self._high])
         finite = np.abs(stacked[np.isfinite(stacked)])
         scale = (float(finite.max()) / _LARGEST if finite.size else 1.0) or 1.0
-        values = (stacked / np.float32(scale)).astype(np.float16)
+        # In double precision: the scale of the smallest readings is none in single precision.
+        values = (stacked / np.float64(scale)).astype(np.float16)
         self.minutes.append(_Minute(number, scale, values))
         self._kept += values.nbytes + _OBJECTS
         self._begin(len(self._low))
