@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 RULES = Path(__file__).resolve().parents[1] / "deploy" / "rules"
-_FILES = ("resources.yaml", "usage.yaml", "errors.yaml", "health.yaml")
+_FILES = ("resources.yaml", "usage.yaml", "errors.yaml", "health.yaml", "peers.yaml")
 _LIMIT = "node_health_rule_limit"
 _ABOUT = re.compile(r"^ +# (HELP|UNIT) (\w+) (.+)$", re.MULTILINE)
 _COMMENT = re.compile(r"((?:^ +#.*\n)+) +- record: " + _LIMIT, re.MULTILINE)

@@ -56,7 +56,7 @@ def _words(words: Sequence[str], reached: Evaluator, namespace: str | None) -> I
             return KINDS
         case ["history"]:
             return ("policy", "node", "pod")
-        case ["nodes"] | ["explain" | "history", "node"]:
+        case ["nodes"] | ["explain" | "history" | "forget", "node"]:
             return list(reached.get(query={"nodes": ""})["nodes"])
         case ["explain", "policy" | "pod" | "gang" as kind] | ["history", "policy" | "pod" as kind]:
             return _in_namespace(kind, reached, namespace or reached.current_namespace())

@@ -28,6 +28,8 @@ _HINTS: Sequence[tuple[str, str]] = (
 _DEEPEST = 50
 """Levels of a page; the evaluator's have about ten. Deeper ones could not be written again."""
 
+_MEMORY = "plimsoll.io/memory"
+"""The annotation of a node with its scores."""
 _PLAIN = "rejected our request"
 """In kubectl's error for the 400 of a plain HTTP request on a TLS port."""
 
@@ -92,6 +94,10 @@ class Evaluator:
             return self._run(*view).strip() or "default"
         except UnreachableError:  # no kubeconfig, as with a service account's token
             return "default"
+
+    def forget(self, node: str) -> str:
+        """Delete the scores of a node, by kubectl; return its answer. Raises UnreachableError."""
+        return self._run("annotate", "node", "--", node, f"{_MEMORY}-").strip()
 
     def _run(self, *arguments: str) -> str:
         try:

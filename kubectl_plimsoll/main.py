@@ -15,13 +15,14 @@ from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError
 from kubectl_plimsoll.history import HistoryPages
 from kubectl_plimsoll.table import Style
 from plimsoll.commandline import Parser
+from plimsoll.text import printable
 
 _PROBLEM = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,57}[A-Za-z0-9])?", re.ASCII)
 """A condition type that fits into the name of an annotation."""
 TURNED_AWAY, UNKNOWN = 1, 2
 """Exit statuses: Plimsoll turns the pod away; there is no answer."""
 
-COMMANDS = ("status", "policies", "nodes", "explain", "history", "top", "ack")
+COMMANDS = ("status", "policies", "nodes", "explain", "history", "top", "ack", "forget")
 KINDS = ("pod", "node", "policy", "gang")
 _WITH_HISTORY = ("policy", "node", "pod")
 _KIND_NAMES = {
@@ -50,6 +51,7 @@ commands:
   explain gang NAME         the state of a gang, and the reason
   history [KIND NAME]       what changed, when and why: of a policy, node or pod, or of all; -w: as it happens
   ack node/NAME PROBLEM     end a problem of a node, such as KernelDeadlock, with your name and the time
+  forget node NAME          deletes the scores of a node (plimsoll.io/memory), with your own right to patch nodes
   top                       nodes that violate policies, and those that changed most; -w: again every two seconds
 """
 _EXAMPLES = """
@@ -137,6 +139,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if given.words[:1] == ["ack"]:
             sys.stdout.write(f"{_acknowledge(given.words[1:], service)}\n")
             return 0
+        if given.words[:1] == ["forget"]:
+            return _forget(given, service)
         page, view = _page(given, service)
         text = _text(page, view, given.output)
     except UsageError as error:
@@ -201,6 +205,21 @@ def _acknowledge(words: Sequence[str], service: Evaluator) -> str:
         raise UsageError("ack takes a node and a problem: ack node/worker-3 KernelDeadlock")
     service.acknowledge(name, problem)
     return f"{problem} of node {name} acknowledged; it begins anew with the next line in the log"
+
+
+def _forget(given: argparse.Namespace, service: Evaluator) -> int:
+    """Delete the scores of a node. Raises UnreachableError and UsageError."""
+    match given.words[1:]:
+        case [written] if "/" in written:
+            kind, _, name = written.partition("/")
+        case [kind, name]:
+            pass
+        case _:
+            kind, name = "", ""
+    if _KIND_NAMES.get(kind) != "node" or not name or given.output:
+        raise UsageError("forget takes node NAME, and no -o")
+    sys.stdout.write(printable(service.forget(name)) + "\n")
+    return 0
 
 
 def _of_history(named: Sequence[str]) -> tuple[str, str]:

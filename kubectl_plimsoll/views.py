@@ -106,7 +106,10 @@ def _violating(policy: Page, strategy: str, wide: bool) -> Cell:
     names, more = policy[strategy], policy.get(f"{strategy}More", 0)
     count = len(names) + more
     text = f"{count} ({_some(names, wide, more)})" if names else "0"
-    return Cell(text, "bad" if count else "")
+    held_back = policy.get(f"{strategy}HeldBack", 0)
+    if held_back:
+        text += f", {_text(held_back)} held back"
+    return Cell(text, "bad" if count else "doubtful" if held_back else "")
 
 
 def _some(names: Sequence[str], wide: bool, more: int = 0) -> str:
@@ -183,6 +186,10 @@ def _reading(metric: str, reading: Page) -> str:
         return str(reading["state"]).partition(":")[0]
     value, target = reading["value"], reading.get("targetValue")
     text = str(value) if isinstance(value, str) else readable(metric, value, target)
+    if (peers := reading.get("peers")) and peers["median"] is not None:
+        text += (
+            f" ({peers['reading']:g}, median of {_text(peers['nodes'])} peers {peers['median']:g})"
+        )
     state = str(reading["state"]).partition(":")[0]
     return text if state == "fresh" else f"{text} ({state})"
 

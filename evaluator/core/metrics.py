@@ -119,6 +119,12 @@ class Metrics:
             ["namespace", "policy", "strategy"],
             registry=self.registry,
         )
+        self.held_back_nodes = PolicyGauge(
+            "plimsoll_policy_peers_held_back_nodes",
+            "Nodes that differ from their peers but do not violate the strategy, because more than a tenth of a group does.",
+            ["namespace", "policy", "strategy"],
+            registry=self.registry,
+        )
         self.timed_nodes = PolicyGauge(
             "plimsoll_policy_timed_nodes",
             "Nodes with a running rule timer by state: pending (for) or clearing (clearAfter).",

@@ -12,6 +12,7 @@ from evaluator.core.policy.vocabulary import merged
 NAMES = (
     "extender",
     "labels",
+    "memory",
     "node_actions",
     "problems",
     "evictions",

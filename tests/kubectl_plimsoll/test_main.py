@@ -29,7 +29,13 @@ def kubectl(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ([], "no command: commands are status, policies, nodes, explain, history, top, ack"),
+        (
+            [],
+            "no command: commands are status, policies, nodes, explain, history, top, ack, forget",
+        ),
+        (["forget"], "forget takes node NAME, and no -o"),
+        (["forget", "pod/x"], "forget takes node NAME, and no -o"),
+        (["forget", "node/"], "forget takes node NAME, and no -o"),
         (["explain", "pod"], "explain takes one of pod, node, policy, gang and a name, not pod"),
         (["explain", "tree", "x"], "explain takes one of pod, node"),
         (["ack", "node/x"], "ack takes a node and a problem"),
@@ -53,6 +59,13 @@ def test_flags_of_kubectl_are_passed_on_and_may_stand_anywhere(kubectl, capsys):
     assert cli.main(flags) == cli.UNKNOWN
     where = "/api/v1/namespaces/plimsoll/services/http:plimsoll-evaluator:ops/proxy/explain"
     assert f"--context=c --as=me get --raw {where}?pod=shop/web" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("words", [["node/--all"], ["node", "--", "--all"], ["no/--all"]])
+def test_forget_deletes_the_annotation_of_one_node_whatever_its_name(kubectl, capsys, words):
+    kubectl('printf "%s|" "$@"')
+    assert cli.main(["forget", "--context=c", *words]) == 0
+    assert capsys.readouterr().out == "--context=c|annotate|node|--|--all|plimsoll.io/memory-|\n"
 
 
 @pytest.mark.parametrize(

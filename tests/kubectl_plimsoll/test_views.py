@@ -290,3 +290,14 @@ def test_explained_pod_has_its_last_decision_with_the_readings_then():
         "ranked: cold\\u001b: 10 of 10, m_bytes=no reading",
         "chosen: cold at 2026-11-20T09:15:05Z: m_bytes=1 KiB",
     ]
+
+
+def test_peers_of_a_reading_and_nodes_held_back_are_shown():
+    peers = {"metric": "latency", "group": "big", "nodes": 40, "median": 10.0, "reading": 30.0}
+    reading = {"value": 9.5, "state": "fresh", "ageSeconds": 1.0, "peers": peers}
+    entry = {"mode": "enforce", "dontschedule": "x", "deschedule": None, "readings": {"m": reading}}
+    lines = views.node({"node": "a", "policies": {"ns/p": entry}}, Style(), wide=True)
+    assert "m=9.5 (30, median of 40 peers 10)" in "\n".join(lines)
+    policy = {"policy": "ns/p", "enforcement": "enforce", "problems": []}
+    policy |= {"dontschedule": ["a"], "dontscheduleHeldBack": 7, "deschedule": []}
+    assert "1 (a), 7 held back" in "\n".join(views.policy_table([policy], Style(), wide=False))

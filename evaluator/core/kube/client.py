@@ -135,6 +135,26 @@ class Kube:
         )
         return _decode(raw, Node, f"PATCH {path}")
 
+    async def apply_node_annotations(
+        self, node: Node, annotations: Mapping[str, str], *, manager: str
+    ) -> Node:
+        """Set the annotations owned by a field manager on a node as read; 409 if the node has changed since."""
+        meta = node.metadata
+        named = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
+        path = f"{NODES.path}/{paths.segment(meta.name)}"
+        raw = await self._write(
+            "PATCH",
+            path,
+            {"fieldManager": manager, "force": "true"},
+            body={
+                "apiVersion": "v1",
+                "kind": "Node",
+                "metadata": {**named, "annotations": dict(annotations)},
+            },
+            content_type="application/apply-patch+yaml",
+        )
+        return _decode(raw, Node, f"PATCH {path}")
+
     async def apply_node_conditions(
         self,
         name: str,

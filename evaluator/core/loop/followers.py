@@ -63,6 +63,8 @@ class PolicyGauges:
         for strategy, state in decision.states.items():
             of = (*key, strategy.value)
             figures[metrics.missing_violations, of] = state.missing_violations
+            if state.held_back:
+                figures[metrics.held_back_nodes, of] = state.held_back_nodes
             figures[metrics.timed_nodes, (*of, "pending")] = state.pending
             figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
         figures[metrics.metrics_not_found, key] = len(decision.not_found)

@@ -15,6 +15,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import (
     Decisions,
+    Holds,
     NotReadyError,
     WithoutDeparted,
     as_read,
@@ -95,6 +96,8 @@ class DecisionLoop:
         self.records: list[Records] = [_own_labels]
         """Return what Plimsoll wrote to a node before a restart, or by another replica."""
         self.without_departed: WithoutDeparted = as_read
+        self.holds: Holds | None = None
+        """Returns the nodes that stay in violation of a policy although no rule matches."""
         self._slice = slice_
         self._gauges = PolicyGauges(metrics)
         self.followers: list[Follower] = [self._gauges.show]
@@ -257,6 +260,7 @@ class DecisionLoop:
                 labels_of=self._labels_of,
                 peers=self._peers,
                 without_departed=self.without_departed,
+                holds=self.holds,
             )
         )
         if self._decisions is not before:

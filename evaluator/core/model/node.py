@@ -77,6 +77,12 @@ class Address(msgspec.Struct):
     address: str = ""
 
 
+class NodeInfo(msgspec.Struct):
+    """core/v1 NodeSystemInfo."""
+
+    system: str = msgspec.field(default="", name="systemUUID")
+
+
 class NodeStatus(msgspec.Struct):
     """core/v1 NodeStatus, reduced to the conditions, the addresses and the allocatable resources.
 
@@ -88,8 +94,14 @@ class NodeStatus(msgspec.Struct):
     allocatable: dict[str, Any] | None = None
     resource_vector: Allocatable | None = None
     others: ExtendedResources = ()
+    node_info: NodeInfo | None = msgspec.field(default=None, name="nodeInfo")
     reported: list[_ReportedCondition] | None = msgspec.field(default=None, name="conditions")
     """The conditions as decoded; None afterwards."""
+
+    @property
+    def system_uuid(self) -> str:
+        """The UUID of the machine, as its firmware has it."""
+        return self.node_info.system if self.node_info else ""
 
     def __post_init__(self) -> None:
         if self.reported is not None:
@@ -101,6 +113,8 @@ class NodeStatus(msgspec.Struct):
             self.allocatable = None
 
 
+MEMORY = "plimsoll.io/memory"
+"""The annotation of a node with how often it violated policies."""
 _LEAVING = frozenset(
     {
         "DrainInProgress",
@@ -152,7 +166,7 @@ def _shared(managers: ConditionManagers) -> ConditionManagers:
 
 
 class NodeMeta(ObjectMeta, rename="camel"):
-    """ObjectMeta of a node; of its annotations, the numbers that scorers read are kept.
+    """ObjectMeta of a node; of its annotations, the numbers that scorers read and the memory of violations are kept.
 
     `figures` has them in the order of USAGE_ANNOTATIONS; `math.nan` if absent or not a number.
     """
@@ -178,6 +192,8 @@ class NodeMeta(ObjectMeta, rename="camel"):
                     if key.startswith(ACKNOWLEDGED)
                 )
             )[:_MOST_NOTES]
+            memory = self.annotations.get(MEMORY)
+            self.memory = memory if isinstance(memory, str) else ""
             self.annotations = None
 
 
@@ -227,6 +243,11 @@ class Node(msgspec.Struct):
         meta = self.metadata
         owners = (meta.owned_conditions, meta.condition_managers, meta.acknowledged)
         return (self.spec.taints, self.status.conditions, *owners)
+
+    @property
+    def remembered(self) -> tuple[str, str]:
+        """The annotation with its scores, and the machine's UUID."""
+        return (self.metadata.memory, self.status.system_uuid)
 
     @property
     def figures(self) -> tuple[Any, ...]:

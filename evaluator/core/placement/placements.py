@@ -374,7 +374,7 @@ def _metrics(policy: Policy, names: Sequence[StrategyName] = PER_POD) -> frozens
     """Return the measured metrics of some strategies; by default those that rank or filter nodes for a pod."""
     strategies = (policy.strategies.get(name) for name in names)
     rules = [rule for strategy in strategies if strategy for rule in strategy.rules]
-    return frozenset(rule.metric for rule in rules if not rule.derived)
+    return frozenset(rule.metric for rule in rules if not rule.derived and not rule.peers)
 
 
 def _operator(policy: Policy, metric: str) -> Operator:

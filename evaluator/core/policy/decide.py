@@ -49,6 +49,9 @@ def as_read(_policy: Policy, table: MetricTable) -> MetricTable:
     return table
 
 
+Holds = Callable[[Policy, NodeIndex, float], Mask | None]
+"""Returns the nodes that stay in violation of a policy at a time (the store's clock); None if there are none."""
+
 _NO_NODES: Mapping[str, str] = {}
 _NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
 
@@ -120,13 +123,14 @@ def decide(
     labels_of: LabelsOf = lambda _node: {},
     peers: PeerColumns | None = None,
     without_departed: WithoutDeparted = as_read,
+    holds: Holds | None = None,
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
     The order of policies, nodes and reports makes no difference. `before` matters for rules with `for` or `clearAfter`,
     and for nodes that have not reported a metric yet (after startup, or when an edit adds a metric): they keep their
     labels. `labels_of` is used for nodes that are not in `before`. `peers` computes peer metrics; by default all nodes are
-    peers.
+    peers. `holds`: nodes that stay in violation although no rule matches.
     """
     return finished(
         deciding(
@@ -138,6 +142,7 @@ def decide(
             labels_of=labels_of,
             peers=peers,
             without_departed=without_departed,
+            holds=holds,
         )
     )
 
@@ -152,6 +157,7 @@ def deciding(
     labels_of: LabelsOf = lambda _node: {},
     peers: PeerColumns | None = None,
     without_departed: WithoutDeparted = as_read,
+    holds: Holds | None = None,
 ) -> Steps[Decisions]:
     """`decide()` in small steps, so that the caller can yield to the event loop between them.
 
@@ -176,7 +182,7 @@ def deciding(
                 column.matches(rule)
             yield
         expiry = readings.next_expiry(now)
-    history = _History(before, table, labels_of)
+    history = _History(before, table, labels_of, holds)
     made = []
     for policy in ordered:
         staying = without_departed(policy, table)
@@ -218,8 +224,11 @@ def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
 class _History:
     """The previous decisions, over the current nodes."""
 
-    def __init__(self, before: Decisions, table: MetricTable, labels_of: LabelsOf) -> None:
+    def __init__(
+        self, before: Decisions, table: MetricTable, labels_of: LabelsOf, holds: Holds | None
+    ) -> None:
         self._before = before
+        self._holds = holds
         self._applied = _AppliedLabels(table.nodes, labels_of)
         self._unreported_names: dict[bytes, NodeMask] = {}
         self.reindex = Reindex(before.table.nodes, table.nodes)
@@ -229,14 +238,31 @@ class _History:
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
 
-    def previous(self, policy: Policy, name: StrategyName) -> PreviousState:
+    def previous(self, policy: Policy, name: StrategyName, now: float) -> PreviousState:
         """Return the previous state of a strategy."""
         decision = self.of(policy)
+        state = decision.states.get(name) if decision else None
         return PreviousState(
-            decision.states.get(name) if decision else None,
+            state,
             self.reindex,
             lambda rule, nodes: self._labeled(policy, name, rule, nodes),
+            self._held(policy, name, state, now),
         )
+
+    def _held(
+        self, policy: Policy, name: StrategyName, state: StrategyState | None, now: float
+    ) -> Mask:
+        """Return the nodes that stay in violation of a strategy: they were, or it is the first decision of this process."""
+        nodes = self._applied.nodes
+        if self._holds is None or not name.row.determines_compliance:
+            return nodes.none
+        held = self._holds(policy, nodes, now)
+        if held is None:
+            return nodes.none
+        if state is not None:
+            return held & self.reindex.mask(state.found.violated)
+        first = next(one for one in COMPLIANCE if one in policy.strategies)
+        return held if name is first else nodes.none
 
     def _labeled(self, policy: Policy, name: StrategyName, rule: Rule, nodes: Mask) -> Mask:
         """Return which of the nodes have our label, or the record of an action, for a violated rule."""
@@ -287,7 +313,7 @@ def _decision(
     states: dict[StrategyName, StrategyState] = {}
     for name, strategy in policy.strategies.items():
         if not name.row.ranks:
-            previous = history.previous(policy, name)
+            previous = history.previous(policy, name, now)
             read = staying if name is StrategyName.DESCHEDULE else table
             states[name] = yield from durations.advance(strategy, read, previous, now=now)
             yield

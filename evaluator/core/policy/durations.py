@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
+from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, Reindex
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy import evaluate
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
@@ -72,8 +72,10 @@ class StrategyState:
     timers: Mapping[int, RuleTimers] = field(default_factory=dict)
     """By index of the rule; only for rules with `for` or `clearAfter`."""
     due: float = np.inf
-    held_back: Mapping[int, Bools] = field(default_factory=dict)
+    held_back: Mapping[int, NodeMask] = field(default_factory=dict)
     """By index of the rule, the nodes that differ from their peers but do not violate it: too many of a group do."""
+    kept: NodeMask | None = None
+    """The nodes that stay in violation although no rule matches: they flap."""
 
     @property
     def pending(self) -> int:
@@ -84,6 +86,11 @@ class StrategyState:
     def clearing(self) -> int:
         """The number of nodes on which a `clearAfter` is running."""
         return _anywhere([timers.clearing for timers in self.timers.values()])
+
+    @property
+    def held_back_nodes(self) -> int:
+        """The number of nodes in `held_back`."""
+        return _anywhere([nodes.mask for nodes in self.held_back.values()])
 
     @property
     def violated_by_missing(self) -> Bools:
@@ -143,6 +150,8 @@ class PreviousState:
     state: StrategyState | None
     reindex: Reindex
     labelled: Callable[[Rule, Bools], Bools]
+    held: Bools | None = None
+    """The current nodes that stay in violation although no rule matches, shape (nodes,)."""
 
     def settled(self, nodes: NodeIndex) -> Bools:
         """Return which of the current nodes have had a verdict, shape (nodes,)."""
@@ -161,8 +170,9 @@ def advance(
     timed = [number for number, rule in enumerate(strategy.rules) if rule.options.timed]
     if not timed:
         found = evaluate.combine(strategy, matches, by_missing, nowhere)
+        found, kept = _keeping(found, strategy, previous.held, nodes)
         return StrategyState(
-            strategy.rules, found, settled, held_back=_held_back(strategy, table, {})
+            strategy.rules, found, settled, held_back=_held_back(strategy, table, {}), kept=kept
         )
     yield
     prepared = [table.column(rule.metric) for rule in strategy.rules]
@@ -198,12 +208,31 @@ def advance(
     # The timer of a node that has to report first may have ended; its report causes the next evaluation.
     due = min(timers.due(strategy.rules[number].options, now) for number, timers in timers.items())
     held_back = _held_back(strategy, table, dropped)
-    return StrategyState(strategy.rules, found, settled, timers, due, held_back)
+    found, kept = _keeping(found, strategy, previous.held, nodes)
+    return StrategyState(strategy.rules, found, settled, timers, due, held_back, kept)
+
+
+def _keeping(
+    found: Violations, strategy: Strategy, held: Bools | None, nodes: NodeIndex
+) -> tuple[Violations, NodeMask | None]:
+    """Return the violations with nodes that stay in violation, and those of them that no rule puts there.
+
+    They count as violating the first rule, or all rules that count only together.
+    """
+    if held is None or held is nodes.none or not strategy.rules or strategy.impossible:
+        return found, None
+    kept = held & ~found.violated
+    if not kept.any():
+        return found, None
+    per_rule = found.per_rule.copy(order="F")
+    per_rule[kept, : len(strategy.rules) if strategy.all_of else 1] = True
+    more = evaluate.combine(strategy, per_rule, found.missing, found.from_previous_leader)
+    return more, NodeMask(nodes, kept)
 
 
 def _held_back(
     strategy: Strategy, table: MetricTable, dropped: Mapping[int, Bools]
-) -> Mapping[int, Bools]:
+) -> Mapping[int, NodeMask]:
     """Return the nodes that each rule holds back; `dropped`: those whose `for` had ended."""
     found = {}
     for number, rule in enumerate(strategy.rules):
@@ -213,7 +242,7 @@ def _held_back(
             if (more := dropped.get(number, none)) is not none:
                 held_back = held_back | more
             if held_back is not none:
-                found[number] = held_back
+                found[number] = NodeMask(table.nodes, held_back)
     return found
 
 

@@ -84,9 +84,7 @@ def parse(
             problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
             continue
         try:
-            strategies[strategy] = _Reader(key.name, strategy, problems, vocabulary, groups).read(
-                body
-            )
+            strategies[strategy] = _Reader(key, strategy, problems, vocabulary, groups).read(body)
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
     actions = parse_actions(
@@ -211,13 +209,13 @@ class _Reader:
 
     def __init__(
         self,
-        policy: str,
+        policy: PolicyKey,
         name: StrategyName,
         problems: list[str],
         vocabulary: Vocabulary,
         groups: _PeerGroups,
     ) -> None:
-        self._policy = policy
+        self._policy, self._namespace = policy.name, policy.namespace
         self._name = name
         self._row = name.row
         self._problems = problems
@@ -282,11 +280,13 @@ class _Reader:
             raise _FlawError(f"operator {shown(operator)} is unknown (one of {known})")
         written, options = body.get("target"), _options(body, common)
         target = _target(written)
-        derived = named["base"] in self._vocabulary.derived
+        per_pod = named["base"] in self._vocabulary.derived
+        of_policy = self._vocabulary.qualified(named["base"], self._namespace)
+        base = metric = of_policy or named["base"]
         if named["kind"]:
-            metric = self._peer_metric(named["base"], PeerKind(named["kind"]))
+            metric = self._peer_metric(base, PeerKind(named["kind"]))
             options = self._ignoring_missing(where, metric, options)
-        elif derived and self._row.per_pod:
+        elif per_pod and self._row.per_pod:
             options = self._untimed(where, metric, options)
         return Rule(
             metric,
@@ -295,7 +295,8 @@ class _Reader:
             self._labels(where, body.get("labels")) if self._row.sets_labels else (),
             options,
             written if isinstance(written, str) else "",
-            derived,
+            per_pod or bool(of_policy),
+            per_pod,
         )
 
     def _peer_metric(self, base: str, kind: PeerKind) -> str:

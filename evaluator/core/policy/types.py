@@ -83,7 +83,9 @@ class Rule:
     written: str = ""
     """The target's text if it is not a plain number: 1500m."""
     derived: bool = False
-    """Whether a feature computes the metric or its base, for a node and a pod (`Vocabulary.derived`)."""
+    """Whether a feature computes the metric or its base (`Vocabulary.derived`, `Vocabulary.of_policies`)."""
+    per_pod: bool = False
+    """Whether it does so for a node and a pod."""
 
     @property
     def base(self) -> str:
@@ -175,7 +177,7 @@ class Policy:
         """The derived metrics that are evaluated for each pod; how nodes compare with peers does not depend on it."""
         strategies = [self.strategies.get(name) for name in PER_POD]
         rules = (rule for strategy in strategies if strategy for rule in strategy.rules)
-        return frozenset(rule.metric for rule in rules if rule.derived and not rule.peers)
+        return frozenset(rule.metric for rule in rules if rule.per_pod and not rule.peers)
 
 
 def parse_options(body: Mapping[str, Any], common: RuleOptions) -> RuleOptions:

@@ -62,11 +62,22 @@ class Vocabulary:
     """The words of policies that features define.
 
     `derived`: metrics that a feature computes for a node and a pod. They are not requested from sources, and are
-    compared for each pod where kube-scheduler asks about one. `actions`: the table of actions on nodes.
+    compared for each pod where kube-scheduler asks about one. `actions`: the table of actions on nodes. `of_policies`: prefixes
+    of metrics that a feature computes for a node and a policy: `<prefix><policy>` is one of the same namespace,
+    `<prefix><namespace>_<policy>` of any.
     """
 
     derived: frozenset[str] = frozenset()
     actions: tuple[NodeActions, ...] = ()
+    of_policies: tuple[str, ...] = ()
+
+    def qualified(self, metric: str, namespace: str) -> str:
+        """Return the name of a metric about a policy with its namespace; empty for any other metric."""
+        for prefix in self.of_policies:
+            if metric.startswith(prefix):
+                policy = metric.removeprefix(prefix)
+                return metric if "_" in policy else f"{prefix}{namespace}_{policy}"
+        return ""
 
 
 NO_FEATURES = Vocabulary()
@@ -79,6 +90,7 @@ def merged(parts: Iterable[Vocabulary]) -> Vocabulary:
     return Vocabulary(
         frozenset[str]().union(*(part.derived for part in parts)),
         tuple(row for part in parts for row in part.actions),
+        tuple(prefix for part in parts for prefix in part.of_policies),
     )
 
 

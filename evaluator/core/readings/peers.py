@@ -21,8 +21,8 @@ Codes = npt.NDArray[np.intp]
 
 SCALE = 1.4826
 FLOOR = 0.02
-"""The least scale, as a share of the median: readings of identical machines may all be equal. A deviation of 5 is so at
-least a tenth of the median."""
+"""The least scale, as a share of the median: readings of identical machines may all be equal. A deviation of 6 is so at
+least 12 % of the median."""
 MOST_DEVIATION = 1000.0
 """Larger deviations are cut: where most readings are 0, any other is infinitely far from them."""
 MOST_ACCUSED = 0.1

@@ -100,8 +100,8 @@ class CurrentReadings:
         """Return a metric of all nodes."""
         now, nodes = self._clock(), self._nodes()
         epoch = self._wall() - now
-        if metric in self._derived or peer_metric(metric) is not None:
-            table = self._latest().table
+        table = self._latest().table
+        if metric in self._derived | table.derived or peer_metric(metric) is not None:
             column = table.columns.get(metric) or unknown(len(table.nodes), unreported=False)
             return Current(table.nodes, column, now, epoch)
         return Current(nodes, self._readings.column(metric, nodes, now), now, epoch)

@@ -15,6 +15,7 @@ from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.problems import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
+from evaluator.core.readings.peer_metrics import peer_metric
 from evaluator.core.report import Effects, PolicyCondition, listed
 from plimsoll.text import counted
 
@@ -111,7 +112,16 @@ def missing(decision: Decision, *strategies: Strategy) -> Mapping[str, Sequence[
 
 def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[str]:
     """Return a phrase for each metric without a usable reading on some nodes."""
-    return [f"no usable reading of {m} on {listed(nodes, total)}" for m, nodes in unknown.items()]
+    return [
+        f"no usable reading of {m} on {listed(nodes, total)}{_or_no_peers(m)}"
+        for m, nodes in unknown.items()
+    ]
+
+
+def _or_no_peers(metric: str) -> str:
+    """Return what may be missing beside the reading of a node."""
+    peer = peer_metric(metric)
+    return f": no reading, or fewer than {peer.least} peers with one" if peer else ""
 
 
 def enforced(decision: Decision, table: MetricTable, effects: Iterable[Effects]) -> PolicyCondition:

@@ -23,11 +23,14 @@ from evaluator.tools.backtest.options import PROGRAM, parser, replayed
 from evaluator.tools.backtest.page import as_html
 from evaluator.tools.backtest.policies import PoliciesError
 from evaluator.tools.backtest.text import as_csv
+from evaluator.tools.replay import faults
+from evaluator.tools.replay.faults import Fault, FaultsError
 from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.report import report, sensitivity
 from evaluator.tools.replay.run import Backtest, warm_up
 from evaluator.tools.replay.variants import longest, variants
 from plimsoll import rfc3339
+from plimsoll.files import userfile
 from plimsoll.process import garbage
 from plimsoll.text import printable
 
@@ -74,14 +77,22 @@ def main(argv: Sequence[str]) -> int:
         command.error("--prometheus needs --from, such as --from 7d")
     try:
         wanted = policies.read(given.files)
+        known = _faults(given.faults)
         source = _source(given, wanted)
         try:
             with garbage.rare_collections():
-                result = _run(wanted, source, given, features)
+                result = _run(wanted, source, given, features, known)
         finally:
             source.close()
         sys.stdout.write(_OUTPUTS[given.output](result))
-    except (BacktestError, OpenMetricsError, PoliciesError, QueriesError, TlsError) as error:
+    except (
+        BacktestError,
+        OpenMetricsError,
+        PoliciesError,
+        QueriesError,
+        TlsError,
+        FaultsError,
+    ) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 2
     if not given.fail_if:
@@ -135,6 +146,19 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
     return history
 
 
+def _faults(name: str) -> list[Fault] | None:
+    """Return the faults of a file; None without one. Raises BacktestError, FaultsError."""
+    if not name:
+        return None
+    try:
+        return faults.read(userfile.read_text(name).splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
+        raise BacktestError(f"--faults {name}: cannot be read: {reason}") from error
+    except FaultsError as error:
+        raise FaultsError(f"--faults {name}: {error}") from error
+
+
 def _rules(given: argparse.Namespace, names: Collection[str]) -> Rules:
     """Return the recording rules of --rules.file, else those in files and folders of the policies. Raises BacktestError."""
     if given.rules:
@@ -152,6 +176,7 @@ def _run(
     source: Source,
     given: argparse.Namespace,
     features: Sequence[StartReplay],
+    known: Sequence[Fault] | None,
 ) -> dict[str, Any]:
     """Replay policies and return the report as JSON values."""
     progress = Progress(source.start, source.period.end) if sys.stderr.isatty() else None
@@ -178,9 +203,9 @@ def _run(
             run.run(part, until)
     if progress:
         progress.clear()
-    result = report(main_run.result(source.allocatable)) | {"warnings": [*source.warnings]}
+    result = report(main_run.result(source.allocatable), known) | {"warnings": [*source.warnings]}
     if other:
-        result["compared"] = report(other.result(source.allocatable))["policies"]
+        result["compared"] = report(other.result(source.allocatable), known)["policies"]
     if tried:
         results = [run.result(source.allocatable) for run in runs]
         result["sensitivity"] = sensitivity(tried, results, longest(wanted))

@@ -159,6 +159,13 @@ def parser() -> Parser:
     )
     add("--output", "-o", choices=OUTPUTS, default="text", help="format of the report")
     add(
+        "--faults",
+        default="",
+        metavar="FILE",
+        help="CSV of known faults with the header node,start,end, or with ,policy: the report has precision, recall and time to "
+        "detection; times as RFC 3339 or Unix seconds, an empty end if the fault lasts",
+    )
+    add(
         "--compare",
         action="append",
         default=[],

@@ -109,6 +109,8 @@ def _policy(policy: Json, report: Json) -> Iterator[str]:
     yield f"policy {policy['namespace']}/{policy['name']}{mode}"
     for problem in policy["problems"][:3]:
         yield f"  problem: {one_line(problem)}"
+    if detection := policy.get("detection"):
+        yield f"  {_detection(detection)}"
     if policy["metricsWithoutData"]:
         yield f"  no data: no node has {', '.join(policy['metricsWithoutData'])}"
     yield (
@@ -201,3 +203,21 @@ def as_csv(report: Mapping[str, Any]) -> str:
 def _cell(value: object) -> object:
     """Return a value without control characters: tables are shown on terminals."""
     return printable(value) if isinstance(value, str) else value
+
+
+def _detection(detection: Json) -> str:
+    """Return how well the policy finds the faults of --faults."""
+    if not detection["faults"]:
+        return "faults: none of --faults is on these nodes in this range"
+    times = detection["secondsToDetection"]
+    took = (
+        f", after {_span(times['p50'])} (p50) and {_span(times['p95'])} (p95)"
+        if detection["found"]
+        else ""
+    )
+    precision = "-" if detection["precision"] is None else f"{detection['precision']:.3f}"
+    return (
+        f"faults: {detection['found']} of {detection['faults']} found (recall {detection['recall']:.3f}){took}; "
+        f"{detection['right']} of {counted(detection['violations'], 'violation')} right (precision {precision}), "
+        f"F1 {detection['f1']:.3f}; {detection['falsePer1000NodeDays']:.1f} false in 1,000 node-days"
+    )

@@ -32,7 +32,7 @@ _SAME = 0.9
 """difflib's ratio of a condition's metric with a typing error."""
 _LOAD = re.compile(
     "load(1|5|15)|procs_.*|pressure_.*|psi_.*|schedstat_.*|context_switches_.*|forks_.*|intr_.*|interrupts_.*"
-    "|cpu_(?!.*(throttle|frequency|scaling|temp)).*|memory_(?!.*(error|fail|corrected)).*|softnet_.*"
+    "|cpu_(?!.*(throttle|frequency|scaling|temp)).*|hottest_sensor_celsius|memory_(?!.*(error|fail|corrected)).*|softnet_.*"
     "|(disk_io|disk_utilisation|gpu_utilisation|network_(receive|transmit)(_bytes|_packets|_utilisation)|filesystem_|vmstat_).*"
 )
 """Metrics of load and use, without their prefix: they differ between healthy nodes."""
@@ -155,7 +155,7 @@ def _range(rule: Rule, entry: CatalogEntry | None) -> tuple[float, float]:
     if rule.peers:
         high = MOST_DEVIATION if rule.peers.kind is PeerKind.DEVIATION else math.inf
         return -high, high
-    if rule.derived or rule.metric.startswith(node_conditions.PREFIX):
+    if rule.per_pod or rule.metric.startswith(node_conditions.PREFIX):
         return 0.0, 1.0
     return entry.range if entry else (-math.inf, math.inf)
 

@@ -141,7 +141,7 @@ def sentence(name: StrategyName, rule: Rule) -> str:
 
 
 def _subject(name: StrategyName, rule: Rule) -> str:
-    per_pod = rule.derived and name.row.per_pod and not rule.peers
+    per_pod = rule.per_pod and name.row.per_pod and not rule.peers
     return f"{rule.metric} (for the pod being scheduled)" if per_pod else rule.metric
 
 

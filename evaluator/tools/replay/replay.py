@@ -16,6 +16,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.peer_readings import PeerColumns
+from evaluator.core.readings.peers import LabelGroups
 from evaluator.tools.replay import grid
 from evaluator.tools.replay.grid import Comparison, RecordedReadings, Rows
 from evaluator.tools.replay.samples import Recording, Samples, empty
@@ -31,6 +32,10 @@ class Timing:
 
     step: float = 15.0
     stale_after: float = 300.0
+
+
+LabelsOfNode = Callable[[str], Mapping[str, str]]
+"""Node → its labels."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,10 @@ class Replay:
         start: float,
         sources: int = 1,
         skip: bool = True,
+        labels: LabelsOfNode | None = None,
         on_block: Callable[[Block], None] = lambda _block: None,
     ) -> None:
-        """`sources`: how many each recording has. `skip=False` evaluates every moment, for tests of skipping."""
+        """`sources`: how many each recording has. `labels`: of nodes, which make groups of peers. `skip=False` evaluates every moment, for tests of skipping."""
         self._sources = sources
         self._policies = policies
         self._nodes = nodes
@@ -84,7 +90,7 @@ class Replay:
         self._due = start
         self._comparisons = _comparisons(policies)
         self._by_value = _compared_by_value(policies)
-        self._peers = PeerColumns()
+        self._peers = PeerColumns(LabelGroups(labels))
         self._last = self._nothing()
         self.evaluations = 0
         self.samples = 0

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.readings.column import Floats
+from evaluator.tools.replay.faults import Fault, Violation, detection, joined
 from evaluator.tools.replay.intervals import Interval, Track
 from evaluator.tools.replay.run import PolicyResult, Resources, Result
 from evaluator.tools.replay.variants import Variant
@@ -22,8 +23,8 @@ _HOUR = 3600.0
 _WORST = 5
 
 
-def report(result: Result) -> dict[str, Any]:
-    """Return the report as JSON values."""
+def report(result: Result, faults: Sequence[Fault] | None = None) -> dict[str, Any]:
+    """Return the report as JSON values. `faults`: known ones, which violations are compared with."""
     coverage, period = result.coverage, result.period
     return {
         "from": rfc3339.seconds(period.begin),
@@ -39,7 +40,10 @@ def report(result: Result) -> dict[str, Any]:
         ],
         "gapSeconds": round(coverage.gap_seconds, 3),
         "note": NOTE,
-        "policies": [_policy(one, result) for one in result.policies],
+        "policies": [
+            _policy(one, result) | ({} if faults is None else _detection(one, result, faults))
+            for one in result.policies
+        ],
     }
 
 
@@ -93,6 +97,43 @@ def _policy(one: PolicyResult, result: Result) -> dict[str, Any]:
         "limit": _limit(one),
         "writes": _writes(one),
         "nodes": dict(_nodes(one, result)),
+    }
+
+
+def _detection(one: PolicyResult, result: Result, faults: Sequence[Fault]) -> dict[str, Any]:
+    """Return how well the violations of a policy find the faults that are known of it or of any, in the range."""
+    period, key = result.period, one.policy.key
+    own = [
+        Fault(f.node, max(f.start, period.begin), min(f.end, period.end))
+        for f in faults
+        if f.policy in ("", key.name, str(key))
+        and f.node in result.nodes.position
+        and f.start < period.end
+        and f.end > period.begin
+    ]
+    tracks = [track for track in one.tracks if track.strategy in COMPLIANCE]
+    violations = joined(
+        Violation(result.nodes[interval.node], interval.start, interval.end)
+        for track in tracks
+        for interval in track.intervals
+    )
+    seconds = (period.end - period.begin) * len(result.nodes)
+    found = detection(violations, own, node_seconds=seconds)
+    return {
+        "detection": {
+            "faults": found.faults,
+            "found": len(found.delays),
+            "violations": found.violations,
+            "right": found.right,
+            "precision": _number(found.precision),
+            "recall": _number(found.recall),
+            "f1": _number(found.f1),
+            "falsePer1000NodeDays": _number(found.false_per_1000_node_days),
+            "secondsToDetection": {
+                "p50": _number(found.delay(0.5)),
+                "p95": _number(found.delay(0.95)),
+            },
+        }
     }
 
 

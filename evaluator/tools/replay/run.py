@@ -9,7 +9,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.types import Policy, Strategy
 from evaluator.core.replay import Period, ReplayTotals, StartReplay
 from evaluator.tools.replay.intervals import Track, tracks
-from evaluator.tools.replay.replay import Block, Replay, Step, Timing
+from evaluator.tools.replay.replay import Block, LabelsOfNode, Replay, Step, Timing
 from evaluator.tools.replay.samples import Recording
 from evaluator.tools.replay.totals import Coverage, PolicyTotals
 
@@ -57,11 +57,12 @@ class Backtest:
         start: float,
         sources: int = 1,
         features: Sequence[StartReplay] = (),
+        labels: LabelsOfNode | None = None,
         progress: Callable[[float], None] = lambda _now: None,
     ) -> None:
         """`start`: when the replay begins, before the range (Unix seconds). `sources`: how many each recording has.
 
-        `features`: what acts on the decisions. Observed policies are replayed as if enforced.
+        `features`: what acts on the decisions. `labels`: of nodes, which make groups of peers. Observed policies are replayed as if enforced.
         """
         self._policies = [replace(policy, observed_by="") for policy in policies]
         self._written = {policy.key: policy for policy in policies}
@@ -69,7 +70,13 @@ class Backtest:
         self._timing = timing
         self._period = period
         self._replay = Replay(
-            self._policies, nodes, timing, start=start, sources=sources, on_block=self._on_block
+            self._policies,
+            nodes,
+            timing,
+            start=start,
+            sources=sources,
+            labels=labels,
+            on_block=self._on_block,
         )
         self._tracks = [*tracks(self._policies, nodes)]
         self._totals = {p.key: PolicyTotals(p, nodes, period) for p in self._policies}

@@ -20,7 +20,8 @@ from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Effects, joined
-from evaluator.features.pages.explain import wording
+from evaluator.features.pages.explain import peers, wording
+from evaluator.features.pages.explain.states import Codes, states_of
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
 
 MOST_NAMED = 100
@@ -63,7 +64,9 @@ def row(key: PolicyKey, decision: Decision, table: MetricTable) -> dict[str, Any
 def _violators(decision: Decision, name: StrategyName, table: MetricTable) -> dict[str, Any]:
     state = decision.states.get(name)
     mask = state.found.violated if state else table.nodes.none
-    return _some(name.value, table.nodes, mask, _FEW)
+    held_back = state.held_back_nodes if state else 0
+    more = {f"{name.value}HeldBack": held_back} if held_back else {}
+    return _some(name.value, table.nodes, mask, _FEW) | more
 
 
 def explain(
@@ -89,12 +92,19 @@ def explain(
         shown = _shown(decision, table.nodes, node)
     yield
     strategies = {}
+    codes: Codes = (
+        (yield from states_of(decision, table))
+        if decision.policy.peer_metrics
+        else np.zeros(0, np.uint8)
+    )
     for name, strategy in decision.policy.strategies.items():
         if name.row.ranks:
             continue
         rules: list[dict[str, Any]] = []
         for number in range(len(strategy.rules)):
-            rules.append(_rule(decision.states[name], number, table, now=now))
+            found = _rule(decision.states[name], number, table, now=now)
+            found |= yield from peers.of_rule(decision.states[name], number, table, codes)
+            rules.append(found)
             yield
         operator = "allOf" if strategy.all_of else "anyOf"
         strategies[name.value] = {
@@ -167,6 +177,8 @@ def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) 
         facts["labels"] = {label.key: label.value for label in rule.labels}
     if rule.options.when_missing is WhenMissing.VIOLATE:
         facts |= _some("missing", table.nodes, state.found.missing[:, number])
+    if (held_back := state.held_back.get(number)) is not None:
+        facts |= _some("heldBack", table.nodes, held_back.mask)
     if timers is not None:
         facts |= _remaining(
             "pending", table, timers.pending, timers.since + rule.options.for_seconds - now

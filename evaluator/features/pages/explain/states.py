@@ -11,6 +11,7 @@ from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 
+Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]
 """A `NodeState` per node, shape (nodes,)."""
 
@@ -30,9 +31,11 @@ class NodeState(IntEnum):
     """Only a labeling rule holds."""
     PENDING = 4
     """A rule matches, and its `for` is running."""
-    CLEARING = 5
+    HELDBACK = 5
+    """Differs from its peers and is not accused, since too many of its group differ."""
+    CLEARING = 6
     """Violated; no rule matches any more, and `clearAfter` is running."""
-    VIOLATED = 6
+    VIOLATED = 7
 
     @property
     def word(self) -> str:
@@ -40,6 +43,7 @@ class NodeState(IntEnum):
         return self.name.lower()
 
 
+_HELDBACK = np.uint8(NodeState.HELDBACK)
 _COMPLIANCE = np.array(
     [NodeState.CLEAR, NodeState.PENDING, NodeState.CLEARING, NodeState.VIOLATED], np.uint8
 )
@@ -68,6 +72,8 @@ def states_of(decision: Decision, table: MetricTable) -> Steps[Codes]:
         found = state.phases(all_of=decision.policy.strategies[name].all_of)
         words = _COMPLIANCE if name.row.determines_compliance else _LABELS
         np.maximum(codes, words[found], out=codes)
+        for held_back in state.held_back.values():
+            np.maximum(codes, _HELDBACK, out=codes, where=held_back.mask)
         yield
     return codes
 

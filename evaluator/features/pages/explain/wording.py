@@ -8,6 +8,8 @@ from evaluator.core.policy import types
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, WhenMissing
 from evaluator.core.readings.column import NEVER, Column
+from evaluator.core.readings.peers import Peers
+from evaluator.features.pages.explain.peers import described as described_groups
 from plimsoll.durations import format_duration
 
 _COMPARISONS = {
@@ -38,6 +40,10 @@ class ShownReading(NamedTuple):
     """Its source, if there are several."""
     lacking: str = ""
     """Why a peer metric has no value although its base has."""
+    group: Mapping[str, Any] | None = None
+    """Of a peer metric, the group that the node is compared with."""
+    compared: float = math.nan
+    """Of a peer metric, the reading of its base."""
 
     def as_json(self, now: float) -> dict[str, Any]:
         """Return the reading as JSON; NaN and infinities become strings."""
@@ -48,7 +54,12 @@ class ShownReading(NamedTuple):
             "ageSeconds": round(now - self.at, 3) if known else None,
             "state": self.state,
             **({"source": self.source} if self.source and known else {}),
+            **({"peers": {**self.group, "reading": self._compared}} if self.group else {}),
         }
+
+    @property
+    def _compared(self) -> float | None:
+        return self.compared if math.isfinite(self.compared) else None
 
     @property
     def state(self) -> str:
@@ -72,6 +83,15 @@ class ShownReading(NamedTuple):
                 return f"ambiguous: {self.samples} series, no single value (`problems` says what to do)"
 
 
+def _among_peers(peers: Peers) -> Iterator[list[Any]]:
+    """Yield, for each node, why it has no peer metric, its group, and its reading."""
+    texts, described = peers.lacking(), [*described_groups(peers)]
+    groups = [*zip(peers.grouping.codes.tolist(), peers.usable.tolist(), strict=True)]
+    yield [texts[group] if usable else "" for group, usable in groups]
+    yield [described[group] if usable else None for group, usable in groups]
+    yield peers.readings.tolist()
+
+
 def readings_of(column: Column) -> Iterator[ShownReading]:
     """Yield the readings of a column, node by node."""
     parts = (
@@ -85,9 +105,7 @@ def readings_of(column: Column) -> Iterator[ShownReading]:
     if peers is not None:
         if origin is None:
             lists.append([""] * len(column.values))
-        texts = peers.lacking()
-        groups = zip(peers.grouping.codes.tolist(), peers.usable.tolist(), strict=True)
-        lists.append([texts[group] if usable else "" for group, usable in groups])
+        lists += _among_peers(peers)
     return map(ShownReading, *lists)
 
 

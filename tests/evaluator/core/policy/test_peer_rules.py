@@ -48,7 +48,7 @@ class World:
 
     def held_back(self):
         state = self.before.policies[KEY].states[StrategyName.DONTSCHEDULE]
-        masks = [*state.held_back.values()]
+        masks = [one.mask for one in state.held_back.values()]
         return self.before.table.nodes.at(np.logical_or.reduce(masks)) if masks else []
 
 

@@ -64,6 +64,7 @@ async def test_overview_counts_nodes_by_strategy_and_state(pages, demo):
     assert policy["states"] == {
         "violated": 1,
         "clearing": 0,
+        "heldback": 0,
         "pending": 1,
         "labelled": 0,
         "awaited": 1,

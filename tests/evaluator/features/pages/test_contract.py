@@ -9,7 +9,7 @@ from wire.codec import Delta
 
 READING = {"value", "ageSeconds", "state"}
 WINDOW = {"search", "state", "page", "pages", "found", "total"}
-STATES = {"violated", "clearing", "pending", "labelled", "awaited", "missing", "clear"}
+STATES = {"violated", "clearing", "heldback", "pending", "labelled", "awaited", "missing", "clear"}
 WRITTEN = {"labels", "taints", "conditions"}
 FAILING = {"file", "group", "rule", "reason", "message"}
 RULE = {"rule", "words", "broken"}

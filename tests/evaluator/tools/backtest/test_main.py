@@ -313,3 +313,40 @@ def test_the_next_source_is_used_where_the_first_has_no_fresh_reading(backtest, 
     assert one["end"].startswith("2025-11-15T00:03:00"), "then the other source says 3"
     assert nodes["c"]["intervals"][0]["worst"] == 8
     assert backtest.json()["missingShare"] == pytest.approx(0, abs=0.05)
+
+
+def test_known_faults_give_precision_recall_and_time_to_detection(backtest, tmp_path):
+    known = tmp_path / "faults.csv"
+    known.write_text(f"node,start,end\na,{BEGIN},{BEGIN + 240}\nb,{BEGIN + 60},\ngone,0,\n")
+    series = {A: [1, 7, 9, 8, 1, 1, 1, 7, 1], B: [1] * 9}
+    assert backtest(series, f"--faults={known}", "-o", "json") == 0
+    assert backtest.json()["detection"] == {
+        "faults": 2,
+        "found": 1,
+        "violations": 2,
+        "right": 1,
+        "precision": 0.5,
+        "recall": 0.5,
+        "f1": 0.5,
+        "falsePer1000NodeDays": 90000.0,
+        "secondsToDetection": {"p50": 60.0, "p95": 60.0},
+    }
+    assert backtest(series, f"--faults={known}") == 0
+    assert "faults: 1 of 2 found (recall 0.500), after 1m (p50)" in backtest.out
+    known.write_text("a,1,2\n")
+    assert backtest(series, f"--faults={known}") == 2
+    assert "faults.csv: line 1: expected the header node,start,end" in backtest.err
+    assert backtest(series, "--faults=/nowhere") == 2
+    assert "--faults /nowhere: cannot be read" in backtest.err
+
+
+def test_rules_on_peers_compare_recorded_nodes_and_report_the_worst_deviation(backtest):
+    slow = rule(6, "load1:peer_deviation")
+    series = {f'node_load1{{instance="n{n}:9100"}}': [10 + n % 2 / 10] * 6 for n in range(9)}
+    series['node_load1{instance="bad:9100"}'] = [10, 10, 30, 40, 10, 10]
+    assert backtest(series, "-o", "json", dontschedule=[slow]) == 0
+    (interval,) = backtest.json()["nodes"]["bad"]["intervals"]
+    assert interval["start"] == "2025-11-15T00:02:00.000Z"
+    assert interval["end"] == "2025-11-15T00:04:00.000Z"
+    assert interval["worst"] > 100
+    assert [*backtest.json()["nodes"]] == ["bad"]

@@ -1,0 +1,154 @@
+"""Writes the scores of nodes where a violation begins or ends: one annotation, with a field manager of its own."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from prometheus_client import CollectorRegistry, Counter
+
+from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import Kube
+from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import PolicyGauge
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
+from evaluator.core.model.node_index import NodeMask, union
+from evaluator.core.policy.decide import Decisions
+from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
+from evaluator.core.policy.strategies import COMPLIANCE
+from evaluator.core.report import Journal
+from evaluator.core.writes.node_plan import Comparison, NodePlan
+from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.features.memory.readings import Memories, remembered
+from evaluator.features.memory.scores import ANNOTATION, NodeMemory
+from plimsoll import logs
+from plimsoll.ratelimit import TokenBucket
+
+log = logs.get(__name__)
+
+FIELD_MANAGER = "plimsoll-memory"
+_VIOLATED, _UNDECIDED = "violated", "undecided"
+
+
+class MemoryMetrics:
+    """The metrics of the memory."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.writes = Counter(
+            "plimsoll_memory_writes",
+            "Writes of the scores of nodes, by result.",
+            ["result"],
+            registry=registry,
+        )
+        self.flapping_nodes = PolicyGauge(
+            "plimsoll_policy_flapping_nodes",
+            "Nodes that violated the policy so often that they stay in violation.",
+            ["namespace", "policy"],
+            registry=registry,
+        )
+
+
+class MemoryController(NodeWriter[Node, str]):
+    """Keeps annotations up to date. Call `wake()` after new decisions, `wake(node)` after a node's annotation changed.
+
+    What is written is computed from the node as cached, and valid for that version of it alone: a write that is based on an
+    older version is refused by the API server, so no violation is counted twice, whoever writes.
+    """
+
+    what = "memory"
+
+    def __init__(
+        self,
+        kube: Kube,
+        cluster: ClusterCache,
+        decider: DecisionLoop,
+        memories: Memories,
+        metrics: MemoryMetrics,
+        *,
+        bucket: TokenBucket,
+        is_leader: Callable[[], bool] = lambda: True,
+        rng: random.Random | None = None,
+        journal: Journal | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        """`wall` returns Unix time."""
+        super().__init__(
+            cluster,
+            decider,
+            NodePlan[Node, str](self._compare),
+            log=log,
+            bucket=bucket,
+            is_leader=is_leader,
+            rng=rng,
+            journal=journal,
+        )
+        self._kube = kube
+        self._memories = memories
+        self._metrics = metrics
+        self._wall = wall
+        self._decisions: Decisions | None = None
+        self._wanted = LabelAssignments(decider.latest.table.nodes, ())
+
+    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+        """Return, by node and policy with a memory, whether it is violated, or has no verdict yet."""
+        decisions = self._decider.latest
+        if decisions is not self._decisions:
+            self._decisions = decisions
+            self._wanted = LabelAssignments(
+                decisions.table.nodes, _verdicts(decisions, self._memories)
+            )
+        return self._wanted
+
+    def _current(self, node: str) -> Node | None:
+        return self._cluster.nodes.objects.get(node)
+
+    def _compare(self, name: str, node: Node, desired: Mapping[str, str]) -> Comparison[str]:
+        """Return whether a violation begins or ends on a node, or its annotation is of another machine."""
+        memory = remembered(node)
+        return Comparison(None if self._after(node, memory, desired) is memory else name)
+
+    def _after(self, node: Node, memory: NodeMemory, desired: Mapping[str, str]) -> NodeMemory:
+        verdicts = {_key(name): verdict for name, verdict in desired.items()}
+        return memory.after(
+            [key for key, verdict in verdicts.items() if verdict == _VIOLATED],
+            [key for key, verdict in verdicts.items() if verdict == _UNDECIDED],
+            self._memories.half_lives,
+            self._wall(),
+        )
+
+    async def _send(self, apply: str) -> Node:
+        """Write the annotation of a node, from the node and the decisions as they are now."""
+        node = self._cluster.nodes.objects[apply]
+        found = self._after(node, remembered(node), self._desired().get(apply, {}))
+        text = found.text()
+        annotations = {ANNOTATION: text} if text else {}
+        return await self._kube.apply_node_annotations(node, annotations, manager=FIELD_MANAGER)
+
+    def _count(self, result: str) -> None:
+        self._metrics.writes.labels(result).inc()
+
+    def _shown(self, apply: str) -> str:
+        verdicts = self._desired().get(apply, {})
+        violated = sorted(name for name, verdict in verdicts.items() if verdict == _VIOLATED)
+        return f"violates {', '.join(violated)}" if violated else "no violation"
+
+
+def _key(name: str) -> PolicyKey:
+    namespace, _, policy = name.partition("/")
+    return PolicyKey(namespace, policy)
+
+
+def _verdicts(decisions: Decisions, memories: Memories) -> tuple[LabelAssignment, ...]:
+    """Return the nodes that violate each policy with a memory, and those without a verdict."""
+    found = []
+    nodes = decisions.table.nodes
+    for key in sorted(memories.half_lives.keys() & decisions.policies.keys()):
+        decision = decisions.policies[key]
+        states = [decision.states[name] for name in COMPLIANCE if name in decision.states]
+        violated = union((state.found.violated for state in states), nodes)
+        undecided = np.zeros(len(nodes), bool)
+        undecided[nodes.find(sorted(decision.unreported))] = True
+        found.append(LabelAssignment(str(key), _VIOLATED, NodeMask(nodes, violated)))
+        found.append(LabelAssignment(str(key), _UNDECIDED, NodeMask(nodes, undecided & ~violated)))
+    return tuple(found)

@@ -1,0 +1,175 @@
+"""Scores of nodes as metrics, and the nodes that stay in violation since they flap."""
+
+import contextlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
+from evaluator.core.model.node_index import Mask, NodeIndex
+from evaluator.core.policy.types import Policy
+from evaluator.core.readings.column import Column, SourceMask, unknown
+from evaluator.core.readings.merged import Readings
+from evaluator.features.memory.annotations import VIOLATED, Memory
+from evaluator.features.memory.scores import NodeMemory, Score, parse
+
+PREFIX = "violation_score_"
+"""Of the metrics: `violation_score_<policy>`, or `violation_score_<namespace>_<policy>` for a policy of another namespace."""
+SOURCE = "memory"
+"""The source, as /explain names it."""
+_PERIOD = 60.0
+"""Seconds between evaluations of rules on scores without other changes: scores decay."""
+
+
+def policy_of(metric: str) -> PolicyKey:
+    """Return the policy that a metric is about. Names in Kubernetes have no `_`."""
+    namespace, _, name = metric.removeprefix(PREFIX).partition("_")
+    return PolicyKey(namespace, name)
+
+
+class Memories:
+    """The scores of all nodes, by policy. `policies` returns those of the cluster, by key."""
+
+    def __init__(self, policies: Callable[[], Mapping[PolicyKey, Policy]]) -> None:
+        self._policies = policies
+        self._of_node: dict[str, NodeMemory] = {}
+        self._by_policy: dict[PolicyKey, dict[str, Score]] = {}
+
+    def changed(self, name: str, node: Node | None) -> bool:
+        """Take over what a node's annotation says, nothing of a deleted node; return whether that changes a score."""
+        found = remembered(node) if node is not None else NodeMemory()
+        before = self._of_node.pop(name, NodeMemory())
+        if found.scores:
+            self._of_node[name] = found
+        if before.scores == found.scores:
+            return False
+        for key in before.scores:
+            del self._by_policy[key][name]
+        for key, score in found.scores.items():
+            self._by_policy.setdefault(key, {})[name] = score
+        return True
+
+    def of_node(self, name: str) -> NodeMemory:
+        """Return the memory of a node."""
+        return self._of_node.get(name, NodeMemory())
+
+    def of_policy(self, key: PolicyKey) -> Mapping[str, Score]:
+        """Return the scores of a policy by node."""
+        return self._by_policy.get(key, {})
+
+    @property
+    def half_lives(self) -> dict[PolicyKey, float]:
+        """The half-lives of the policies that have a memory and are enforced (seconds)."""
+        memories = (
+            (key, policy) for key, policy in self._policies().items() if not policy.observed
+        )
+        parts = ((key, policy.actions.part(Memory).half_life) for key, policy in memories)
+        return {key: half_life for key, half_life in parts if half_life}
+
+    def memory_of(self, key: PolicyKey) -> Memory | None:
+        """Return the memory of a policy; None if there is no such policy, or it has none."""
+        policy = self._policies().get(key)
+        memory = policy.actions.part(Memory) if policy is not None else Memory()
+        return memory if memory.half_life else None
+
+    def flapping(self, policy: Policy, now: float) -> list[str]:
+        """Return the nodes that violated a policy so often that they stay in violation at `now` (Unix seconds), sorted."""
+        memory = policy.actions.part(Memory)
+        if not memory.half_life or policy.observed:
+            return []
+        return sorted(
+            name
+            for name, score in self.of_policy(policy.key).items()
+            if score.violated and score.now(now, memory.half_life) > memory.flapping_above
+        )
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """Return the scores of a policy at `now` (Unix seconds); 0 on a node that never violated it. `at` is 0."""
+        key, size = policy_of(metric), len(nodes)
+        memory = self.memory_of(key)
+        if memory is None:
+            return unknown(
+                size,
+                unreported=False,
+                fault=f"no policy {key} with the annotation plimsoll.io/memory",
+            )
+        values = np.zeros(size)
+        position = nodes.position if isinstance(nodes, NodeIndex) else NodeIndex(nodes).position
+        for name, score in self.of_policy(key).items():
+            if (at := position.get(name)) is not None:
+                values[at] = score.now(now, memory.half_life)
+        return unknown(size, unreported=False)._replace(
+            values=values,
+            samples=np.ones(size, np.int32),
+            at=np.zeros(size),
+            fresh=np.ones(size, bool),
+            origin=SourceMask((SOURCE,), np.zeros(size, np.int8)),
+        )
+
+
+def remembered(node: Node) -> NodeMemory:
+    """Return what a node's annotation says about its machine."""
+    return parse(node.metadata.memory).about(node.status.system_uuid)
+
+
+class Held:
+    """The nodes that flap, as decisions ask for them. `epoch`: the Unix time at 0 of the store's clock."""
+
+    def __init__(self, memories: Memories, *, epoch: float) -> None:
+        self._memories = memories
+        self._epoch = epoch
+
+    def __call__(self, policy: Policy, nodes: NodeIndex, now: float) -> Mask | None:
+        """Return the nodes that stay in violation of a policy at `now` (the store's clock); None if there are none."""
+        names = self._memories.flapping(policy, now + self._epoch)
+        positions = [nodes.position[name] for name in names if name in nodes.position]
+        if not positions:
+            return None
+        mask = np.zeros(len(nodes), bool)
+        mask[positions] = True
+        return mask
+
+
+class WithScores:
+    """Readings, and scores as further metrics. `epoch`: the Unix time at 0 of the store's clock."""
+
+    def __init__(self, readings: Readings, memories: Memories, *, epoch: float) -> None:
+        self._readings = readings
+        self._memories = memories
+        self._epoch = epoch
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """Return one metric over some nodes at `now`."""
+        if not metric.startswith(PREFIX):
+            return self._readings.column(metric, nodes, now)
+        found = self._memories.column(metric, nodes, now + self._epoch)
+        return found if found.fault else found._replace(at=np.full(len(nodes), now))
+
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator["WithScores"]:
+        """Yield the readings of one moment; a decision reads each score once."""
+        with self._readings.snapshot(nodes) as readings:
+            yield WithScores(readings, self._memories, epoch=self._epoch)
+
+    def next_expiry(self, now: float) -> float:
+        """Return when a column changes without new input (seconds)."""
+        decaying = now + _PERIOD if self._memories.half_lives else np.inf
+        return min(self._readings.next_expiry(now), decaying)
+
+    def resume(self, since: float, now: float) -> None:
+        """Record that no reports were received from `since` to `now`."""
+        self._readings.resume(since, now)
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Keep only these metrics."""
+        self._readings.subscribe(name for name in metrics if not name.startswith(PREFIX))
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """Drop nodes other than these."""
+        self._readings.prune(nodes, now)
+
+
+def records(node: Node) -> dict[str, str]:
+    """Return the violations of a node that were counted and go on, as records: decisions restore timers from them."""
+    return {f"memory {key}": VIOLATED for key in remembered(node).violated}

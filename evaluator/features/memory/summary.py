@@ -1,0 +1,123 @@
+"""What statuses, Events and pages say about the memory of failures."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from evaluator.core.metrics import PolicyGauge
+from evaluator.core.model.events import EventSpec
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
+from evaluator.core.pages import PagePart
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.report import Episode, Facts, PolicyCondition, PolicyPart, listed
+from evaluator.features.memory.annotations import Memory
+from evaluator.features.memory.readings import Memories, remembered
+from evaluator.features.memory.scores import Score
+from plimsoll import rfc3339
+
+NODES_FLAPPING = "NodesFlapping"
+"""Condition type of a policy with a memory."""
+_FLAPPING = Episode(
+    NODES_FLAPPING,
+    EventSpec(
+        "Warning",
+        NODES_FLAPPING,
+        "nodes violated the policy again and again: they stay in violation until their score has decayed; "
+        f"the condition {NODES_FLAPPING} names them",
+    ),
+    EventSpec("Normal", "NodesSettled", "no node flaps any more"),
+)
+_SHOWN = 100
+"""Nodes of a policy on its page, the highest scores first; the others are counted."""
+
+
+class MemoryReport:
+    """The parts of statuses and pages. `nodes`: returns how many nodes there are; `wall`: returns Unix time."""
+
+    def __init__(
+        self,
+        memories: Memories,
+        flapping: PolicyGauge,
+        nodes: Callable[[], int],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._memories = memories
+        self._gauge = flapping
+        self._nodes = nodes
+        self._wall = wall
+        self._gauged: set[PolicyKey] = set()
+
+    def part(self, decision: Decision) -> PolicyPart:
+        """Return the condition and the Events about flapping nodes of a policy; nothing without a memory."""
+        policy = decision.policy
+        memory = policy.actions.part(Memory)
+        if not memory.half_life:
+            return PolicyPart()
+        names = self._memories.flapping(policy, self._wall())
+        if not names:
+            text = f"no node has a score above {memory.flapping_above:g}"
+            condition = PolicyCondition(NODES_FLAPPING, "False", "NoneFlaps", text)
+        else:
+            text = f"{listed(names, self._nodes())} stay in violation: their score is above {memory.flapping_above:g}"
+            condition = PolicyCondition(NODES_FLAPPING, "True", "ScoreTooHigh", text)
+        return PolicyPart(conditions=(condition,), episodes={_FLAPPING: bool(names)})
+
+    def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
+        """Update the gauge, one policy per step."""
+        known = self._memories.half_lives.keys() & decisions.policies.keys()
+        for key in self._gauged - known:
+            self._gauge.remove(tuple(key))
+        for key in known:
+            policy = decisions.policies[key].policy
+            self._gauge.set(tuple(key), len(self._memories.flapping(policy, self._wall())))
+            yield
+        self._gauged = set(known)
+
+    def page(self) -> PagePart:
+        """Return the part of pages."""
+        return PagePart(policy=self.policy, written=self.written)
+
+    def policy(self, decision: Decision) -> Facts:
+        """Return the memory of a policy: half-life, and the nodes with a score."""
+        memory = decision.policy.actions.part(Memory)
+        if not memory.half_life:
+            return {}
+        now, scores = self._wall(), self._memories.of_policy(decision.policy.key)
+        flapping = {*self._memories.flapping(decision.policy, now)}
+        rows = [
+            {"node": name, **_shown(score, now, memory.half_life), "flapping": name in flapping}
+            for name, score in scores.items()
+        ]
+        rows.sort(key=lambda row: (-row["score"], row["node"]))
+        more = {"nodesMore": len(rows) - _SHOWN} if len(rows) > _SHOWN else {}
+        above = memory.flapping_above
+        return {
+            "memory": {
+                "halfLifeSeconds": memory.half_life,
+                "flappingAbove": above if above < float("inf") else None,
+                "nodes": rows[:_SHOWN],
+                **more,
+            }
+        }
+
+    def written(self, node: Node | None) -> Facts:
+        """Return the scores of a node, by policy."""
+        if node is None:
+            return {"memory": {}}
+        found, now = remembered(node), self._wall()
+        half_lives = self._memories.half_lives
+        return {
+            "memory": {
+                str(key): _shown(score, now, half_lives.get(key, float("inf")))
+                for key, score in sorted(found.scores.items())
+            }
+        }
+
+
+def _shown(score: Score, now: float, half_life: float) -> dict[str, Any]:
+    return {
+        "score": round(score.now(now, half_life), 4),
+        "lastViolation": rfc3339.seconds(score.at),
+        "violated": score.violated,
+    }

@@ -1,0 +1,247 @@
+"""The memory on the sandbox's API server: written at transitions only, read as a metric, and kept by flapping nodes."""
+
+import json
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from evaluator.core.cache.cluster import ClusterCache, decode_node
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.policy import parse
+from evaluator.core.policy.decide import decide
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.readings.store import Store
+from evaluator.features.memory.controller import MemoryController, MemoryMetrics
+from evaluator.features.memory.feature import removals
+from evaluator.features.memory.readings import Held, Memories, WithScores, records, remembered
+from evaluator.features.memory.summary import MemoryReport
+from evaluator.features.registry import VOCABULARY
+from plimsoll.ratelimit import TokenBucket
+from tests.evaluator.conftest import make_rule, make_tas
+from wire.codec import Delta
+
+KEY = PolicyKey("ns", "demo")
+BEGIN = 1_790_000_000.0
+HOUR = 3600.0
+
+
+class World:
+    """A policy with a memory, nodes of the sandbox's API server, and the writer; clocks are set by hand."""
+
+    def __init__(self, kube, api, **strategies):
+        made = make_tas("demo", **(strategies or {"dontschedule": [make_rule("m Equals 1")]}))
+        made["metadata"]["annotations"] = {"plimsoll.io/memory": "30d"}
+        self.policy = parse.parse(made, vocabulary=VOCABULARY)
+        self.kube, self.api = kube, api
+        self.now = BEGIN
+        self.values = {}
+        self.start()
+
+    def start(self):
+        """Start an evaluator: nothing is known but what the API server has."""
+        self.cluster, self.latest, self.waiting_for = ClusterCache(), None, []
+        self.cluster.policies.put(self.policy)
+        self.memories = Memories(lambda: self.cluster.policies.objects)
+        self.store = Store(stale_after=1e9, started=-1e9)
+        self.store.subscribe({"m"})
+        self.metrics = MemoryMetrics(CollectorRegistry())
+        self.cluster.listeners.memory.append(self.changed)
+        self.latest = decide([], [], self.store, now=0.0)
+        self.controller = MemoryController(
+            self.kube,
+            self.cluster,
+            self,
+            self.memories,
+            self.metrics,
+            bucket=TokenBucket(1e6, 1000),
+            wall=lambda: self.now,
+        )
+        self.latest = None
+
+    def changed(self, name):
+        self.memories.changed(name, self.cluster.nodes.objects.get(name))
+
+    async def sync(self):
+        found = await self.api.get("/api/v1/nodes")
+        for one in found["items"]:
+            self.cluster.nodes.put(decode_node(json.dumps(one)))
+
+    async def decide(self, **values):
+        await self.sync()
+        self.values |= values
+        for name, value in self.values.items():
+            self.store.report(name, Delta({"m": value}, set()), self.now)
+        self.latest = decide(
+            [self.policy],
+            self.cluster.names,
+            WithScores(self.store, self.memories, epoch=0.0),
+            now=self.now,
+            before=self.latest,
+            labels_of=lambda name: records(self.cluster.nodes.objects[name]),
+            holds=Held(self.memories, epoch=0.0),
+        )
+        self.controller.start_over()
+        self.controller._rested = 0.0  # compare at once
+        while await self.controller._has_work():
+            node = next(iter(self.controller._queue))
+            del self.controller._queue[node]
+            await self.controller._apply(node, node)
+            self.controller.wake(node)
+        return self.latest.policies[KEY].violations[StrategyName.DONTSCHEDULE]
+
+    async def annotation(self, name="a"):
+        found = await self.api.get(f"/api/v1/nodes/{name}")
+        return found["metadata"].get("annotations", {}).get("plimsoll.io/memory")
+
+    async def score(self, name="a"):
+        found = json.loads(await self.annotation(name))["scores"]["ns/demo"]
+        return found["score"]
+
+    def writes(self):
+        return self.metrics.writes.labels("ok")._value.get()
+
+
+@pytest.fixture
+async def world(api, connect):
+    for name in ("a", "b"):
+        await api.node(name)
+        info = {"status": {"nodeInfo": {"systemUUID": f"machine-{name}"}}}
+        await api.merge(f"/api/v1/nodes/{name}/status", info)
+    return World(await connect(api.url), api)
+
+
+async def test_violations_are_written_as_they_begin_and_end_and_at_no_other_time(world):
+    await world.decide(a=0.0, b=0.0)
+    assert (await world.annotation(), world.writes()) == (None, 0)
+    await world.decide(a=1.0)
+    found = json.loads(await world.annotation())
+    assert found["systemUUID"] == "machine-a"
+    assert found["scores"]["ns/demo"]["score"] == 1.0
+    assert found["scores"]["ns/demo"]["violated"] is True
+    for _ in range(3):
+        world.now += HOUR
+        await world.decide()
+    assert world.writes() == 1
+    await world.decide(a=0.0)
+    await world.decide()
+    assert world.writes() == 2
+    assert "violated" not in json.loads(await world.annotation())["scores"]["ns/demo"]
+    assert await world.annotation("b") is None
+    managers = (await world.api.get("/api/v1/nodes/a"))["metadata"]["managedFields"]
+    assert "plimsoll-memory" in {one["manager"] for one in managers}
+
+
+async def test_restart_counts_nothing_again(world):
+    await world.decide(a=1.0, b=0.0)
+    for _ in range(3):
+        world.start()
+        await world.decide()
+        assert world.writes() == 0
+    assert await world.score() == 1.0
+
+
+async def test_restart_while_for_runs_again_counts_nothing_again(api, connect, world):
+    strategy = {"rules": [make_rule("m Equals 1")], "for": "1h", "clearAfter": "1h"}
+    world = World(world.kube, api, dontschedule=strategy)
+    await world.decide(a=1.0, b=0.0)
+    world.now += HOUR
+    assert (await world.decide()).keys() == {"a"}
+    assert await world.score() == 1.0
+    world.start()
+    assert (await world.decide()).keys() == {"a"}  # from the annotation
+    world.now += 2 * HOUR
+    await world.decide()
+    assert await world.score() == 1.0
+
+
+async def test_write_from_an_old_version_of_the_node_is_refused_and_counts_nothing(world):
+    await world.decide(a=0.0, b=0.0)
+    stale = world.cluster.nodes.objects["a"]
+    await world.decide(a=1.0)
+    world.cluster.nodes.put(stale)  # a watch that lags behind
+    world.now += HOUR
+    await world.controller._apply("a", "a")
+    assert world.metrics.writes.labels("error")._value.get() == 1
+    assert await world.score() == 1.0
+
+
+async def test_score_is_a_metric_that_decays_and_is_zero_on_nodes_that_never_failed(world):
+    await world.decide(a=1.0, b=0.0)
+    await world.decide(a=0.0)
+    nodes = world.cluster.names
+    column = world.memories.column("violation_score_ns_demo", nodes, BEGIN + 30 * 86_400)
+    assert column.usable.all()
+    assert column.values.tolist() == [0.5, 0.0]
+    other = world.memories.column("violation_score_ns_other", nodes, BEGIN)
+    assert not other.usable.any()
+    assert "no policy ns/other with the annotation plimsoll.io/memory" in other.fault
+
+
+async def test_flapping_node_stays_in_violation_until_its_score_has_decayed(world):
+    report = MemoryReport(
+        world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
+    )
+    for _ in range(4):
+        world.now += 60
+        await world.decide(a=1.0, b=0.0)
+        world.now += 60
+        found = await world.decide(a=0.0)
+    assert found == {"a": "violating demo: m Equals 1"}  # although no rule matches
+    state = world.latest.policies[KEY].states[StrategyName.DONTSCHEDULE]
+    assert state.kept.names == ("a",)
+    writes = world.writes()
+    (condition,) = report.part(world.latest.policies[KEY]).conditions
+    assert (condition.type, condition.status) == ("NodesFlapping", "True")
+    assert condition.message.startswith("1 of 2 nodes (a) stay in violation")
+    page = report.policy(world.latest.policies[KEY])["memory"]
+    assert [(row["node"], row["flapping"]) for row in page["nodes"]] == [("a", True)]
+    for _ in range(20):
+        world.now += 60
+        await world.decide(a=1.0)
+        await world.decide(a=0.0)
+    assert world.writes() == writes
+    world.start()
+    assert (await world.decide()).keys() == {"a"}  # also after a restart
+    world.now += 13 * 86_400  # 4 decays to 3 in 12.5 days
+    assert not await world.decide()
+    assert world.writes() == 1
+    (condition,) = report.part(world.latest.policies[KEY]).conditions[:1] or [None]
+
+
+async def test_forgotten_and_another_machine_start_anew(world):
+    await world.decide(a=1.0, b=1.0)
+    await world.decide(a=0.0, b=0.0)
+    await world.api.merge(
+        "/api/v1/nodes/a", {"metadata": {"annotations": {"plimsoll.io/memory": None}}}
+    )
+    await world.api.merge(
+        "/api/v1/nodes/b/status", {"status": {"nodeInfo": {"systemUUID": "another"}}}
+    )
+    await world.decide()
+    assert world.memories.of_policy(KEY) == {}
+    world.now += HOUR
+    await world.decide(a=1.0, b=1.0)
+    assert (await world.score("a"), await world.score("b")) == (1.0, 1.0)
+    assert json.loads(await world.annotation("b"))["systemUUID"] == "another"
+
+
+async def test_clean_removes_the_annotation(world):
+    await world.decide(a=1.0, b=0.0)
+    await world.sync()
+    (removal,) = removals(None, world.cluster.nodes.objects["a"])
+    assert [*removals(None, world.cluster.nodes.objects["b"])] == []
+    await world.kube.patch_node(removal.write.node, removal.write.operations)
+    assert await world.annotation() is None
+    assert remembered(world.cluster.nodes.objects["b"]).scores == {}
+
+
+async def test_observed_policy_writes_nothing(world):
+    observed = parse.parse(
+        make_tas("demo", dontschedule=[make_rule("m Equals 1")]),
+        observe=True,
+        vocabulary=VOCABULARY,
+    )
+    world.policy = observed
+    world.start()
+    await world.decide(a=1.0, b=1.0)
+    assert (await world.annotation(), world.writes()) == (None, 0)
