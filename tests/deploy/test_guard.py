@@ -14,6 +14,7 @@ from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.features.gangs.core import ungate
 from evaluator.features.gangs.core.membership import ADMITTED, GATE
+from evaluator.features.memory.controller import FIELD_MANAGER
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.names import AUTOSCALER, DOMAIN, own_prefixes
 from sandbox.client.client import MERGE, ApiError, Client
@@ -177,6 +178,23 @@ async def test_stolen_token_can_set_our_conditions_and_nothing_else_in_the_statu
     stolen_token, body
 ):
     assert await refused(stolen_token, NODES, "node-a", body, sub="/status")
+
+
+async def test_evaluator_can_write_and_remove_its_memory_of_a_node_and_no_other_annotation(
+    evaluator, stolen_token, administrator
+):
+    other = {"metadata": {"annotations": {"note": "x"}}}
+    assert await refused(stolen_token, NODES, "node-a", other)
+
+    async def annotated(**annotations):
+        found = decode_node(json.dumps(await administrator.get(NODES, "node-a")))
+        await evaluator.apply_node_annotations(found, annotations, manager=FIELD_MANAGER)
+        return (await administrator.get(NODES, "node-a"))["metadata"]["annotations"]
+
+    before = (await administrator.get(NODES, "node-a"))["metadata"]["annotations"]
+    memory = {"plimsoll.io/memory": "{}"}
+    assert await annotated(**memory) == before | memory
+    assert await annotated() == before
 
 
 async def test_evaluator_can_taint_nodes_and_set_conditions(stolen_token, evaluator, administrator):
