@@ -141,7 +141,7 @@ class Kube:
         """Set the annotations owned by a field manager on a node as read; 409 if the node has changed since."""
         meta = node.metadata
         named = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
-        path = f"{NODES.path}/{paths.segment(meta.name)}"
+        path = f"{NODES.path}/{segment(meta.name)}"
         raw = await self._write(
             "PATCH",
             path,
