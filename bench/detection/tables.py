@@ -14,7 +14,7 @@ _READER = "For operators who decide whether rules on peers suit them."
 
 def lines(found: Sequence[Line], about: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of the page."""
-    yield from (_NOTE, "", "# Detection of planted faults", "", _READER, "")
+    yield from ("# Detection of planted faults", "", _READER, "", _NOTE, "")
     yield from _wrapped(_method(about))
     yield from ("", "## Result", "")
     columns = (

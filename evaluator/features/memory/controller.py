@@ -41,6 +41,8 @@ class MemoryMetrics:
             ["result"],
             registry=registry,
         )
+        for result in ("ok", "error"):
+            self.writes.labels(result)
         self.flapping_nodes = PolicyGauge(
             "plimsoll_policy_flapping_nodes",
             "Nodes that violated the policy so often that they stay in violation.",
