@@ -48,6 +48,28 @@ node_cpu_used_stddev_5m_cores 0.4
 node_memory_used_mean_5m_bytes 4e9
 node_memory_used_stddev_5m_bytes 1e8
 """
+REPEATERS = {
+    "kind": "TASPolicy",
+    "metadata": {
+        "name": "repeaters",
+        "namespace": DEMO,
+        "annotations": {"plimsoll.io/memory": "30d"},
+    },
+    "spec": {
+        "strategies": {
+            "deschedule": {
+                "rules": [
+                    {"metricname": "node_disk_errors", "operator": "GreaterThan", "target": 0},
+                    {
+                        "metricname": "node_disk_errors:peer_deviation",
+                        "operator": "GreaterThan",
+                        "target": 3,
+                    },
+                ]
+            }
+        }
+    },
+}
 HOST = re.compile(r"node_pressure_\w+" if not Path("/proc/pressure").exists() else r"(?!)")
 """Series that the kernel of this machine does not have."""
 
@@ -184,9 +206,13 @@ async def test_every_query_returns_data(cluster, server, custom_metrics):
     await cluster.client.patch(DEPLOYMENTS, "train", scale, "gang-demo")
     actions = "node-actions-demo"
     await apply(cluster, f"{actions}/00-namespace.yaml", f"{actions}/10-policy.yaml")
+    await ensure(cluster.client, POLICIES, {"apiVersion": POLICIES.api_version, **REPEATERS})
     await ensure(cluster.client, PODS, pod("misspelt", DEMO, "no-such-policy"))
     url = f"https://{custom_metrics.address}/readyz"
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False):
         violating = await eventually(placed, every=0.1)
     write(violating, "node_health_metric 2\nnode_disk_errors 1\n")
-    await eventually(answered, every=0.1)
+    try:
+        await eventually(answered, every=0.1)
+    except TimeoutError:
+        pytest.fail(f"no data: {missing}")

@@ -63,7 +63,7 @@ class PolicyGauges:
         for strategy, state in decision.states.items():
             of = (*key, strategy.value)
             figures[metrics.missing_violations, of] = state.missing_violations
-            if state.held_back:
+            if any(rule.peers for rule in state.rules):
                 figures[metrics.held_back_nodes, of] = state.held_back_nodes
             figures[metrics.timed_nodes, (*of, "pending")] = state.pending
             figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
