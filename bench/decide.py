@@ -9,6 +9,8 @@ time (cpu), which is more reliable on a busy machine:
     terms       every fourth policy has `for` and `clearAfter`, every fourth allOf over two rules, every fourth whenMissing:
                 violate, and 2 % of the readings are missing
     merged      as terms, over two sources: agents, and a polled one with the metrics that half of the agents lack
+    peers       20 policies with one rule on peers each, among nodes of five machine types; its ratio is to the same
+                rules without peers, decided in turn in the same run
 
 Each is decided `cold` (without previous decisions) and `steady` (with them); `published` is steady plus all results by
 name: reasons, labels, rankings with scores, missing readings. `longest_step` is the longest step of `deciding()`, for which
@@ -34,6 +36,8 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged, Readings
+from evaluator.core.readings.peer_readings import PeerColumns
+from evaluator.core.readings.peers import LabelGroups
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
 from evaluator.features.extender.verbs import answer_filter, answer_prioritize
@@ -43,6 +47,9 @@ METRICS = tuple(f"metric_{number}" for number in range(40))
 STALE_AFTER = 30.0
 CHANGING = 0.01
 AIMS = {"cold": 10.0, "steady": 10.0, "published": 25.0}
+TYPES = 5
+"""Machine types, whose nodes are peers."""
+PEER_RULES = 20
 
 
 class Spent(NamedTuple):
@@ -87,7 +94,7 @@ def longest_piece(steps: Iterator[None]) -> Spent:
     return longest
 
 
-@dataclass
+@dataclass(eq=False)
 class World:
     """Nodes with readings, and policies. Values are uniform over 0..100, so a target is a share of nodes."""
 
@@ -95,6 +102,7 @@ class World:
     policies: list[Policy]
     lacking: float = 0.0
     polled: bool = False
+    peers: PeerColumns | None = None
     rng: random.Random = field(default_factory=lambda: random.Random(1))
     now: float = 1000.0
 
@@ -124,11 +132,15 @@ class World:
 
     def decide(self, before: Decisions | None = None) -> Decisions:
         """Return the decisions at this time."""
-        return decide(self.policies, self.nodes, self.readings, now=self.now, before=before)
+        return decide(
+            self.policies, self.nodes, self.readings, now=self.now, before=before, peers=self.peers
+        )
 
     def steps(self, before: Decisions) -> Iterator[None]:
         """Yield the steps of a decision."""
-        return deciding(self.policies, self.nodes, self.readings, now=self.now, before=before)
+        return deciding(
+            self.policies, self.nodes, self.readings, now=self.now, before=before, peers=self.peers
+        )
 
 
 def generated(count: int, share: float, *, timings: bool) -> list[Policy]:
@@ -177,6 +189,55 @@ def generated(count: int, share: float, *, timings: bool) -> list[Policy]:
         )
         for number in range(count)
     ]
+
+
+def compared(suffix: str, target: float) -> list[Policy]:
+    """Return policies with one rule each, on the metric of that number with `suffix`."""
+    return [
+        parse(
+            {
+                "metadata": {"namespace": "default", "name": f"peers-{number}", "uid": f"{number}"},
+                "spec": {
+                    "strategies": {
+                        "dontschedule": {
+                            "rules": [
+                                {
+                                    "metricname": METRICS[number] + suffix,
+                                    "operator": "GreaterThan",
+                                    "target": target,
+                                }
+                            ]
+                        }
+                    }
+                },
+            }
+        )
+        for number in range(PEER_RULES)
+    ]
+
+
+def measure_peers(names: list[str], repeats: int) -> Iterator[Line]:
+    """Yield the cost of rules on peers beside that of the same rules without them."""
+    types = {
+        name: {"node.kubernetes.io/instance-type": str(n % TYPES)} for n, name in enumerate(names)
+    }
+    peers = World(
+        names, compared(":peer_deviation", 1.5), peers=PeerColumns(LabelGroups(types.__getitem__))
+    )
+    plain = World(names, compared("", 94.0))
+    spent: dict[World, list[Spent]] = {peers: [], plain: []}
+    steps, before = [], {world: world.decide() for world in spent}
+    for _ in range(repeats):
+        for world, times in spent.items():
+            world.change()
+            times.append(timed(lambda: before.update({world: world.decide(before[world])})))  # noqa: B023
+        peers.change()
+        steps.append(longest_piece(peers.steps(before[peers])))
+    ours, without = (percentile([one.cpu for one in spent[world]], 0.5) for world in (peers, plain))
+    size = {"nodes": len(names), "rules": PEER_RULES}
+    ratio = {"without_peers_cpu_p50_ms": round(1e3 * without, 4), "ratio": round(ours / without, 2)}
+    yield line("peers", "steady", spent[peers], **ratio, aim="ratio <= 1.25", **size)
+    yield line("peers", "longest_step", steps, aim="cpu_p50_ms <= 5 loops", **size)
 
 
 def publish(decisions: Decisions, names: list[str]) -> None:
@@ -256,6 +317,7 @@ def measured(nodes: int = 5000, policies: int = 100, repeats: int = 40) -> Itera
     mixed = generated(policies, 0.06, timings=True)
     yield from measure("terms", World(names, mixed, lacking=0.02), repeats)
     yield from measure("merged", World(names, mixed, lacking=0.02, polled=True), repeats)
+    yield from measure_peers(names, repeats)
     yield from report(plain, repeats)
 
 
