@@ -1,6 +1,7 @@
 """The evaluator's pages in Chromium: every page of a sandbox, below prefixes, without JavaScript, and refreshed in place."""
 
 import asyncio
+import contextlib
 import datetime
 import itertools
 import re
@@ -204,6 +205,33 @@ async def test_live_page_shows_a_change_at_once(browser, ops, cluster):
         assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", title)
         assert "UTC" not in await page.locator("main time").first.inner_text()
         assert tab.errors == []
+
+
+async def test_ten_live_pages_show_a_change_at_once(browser, ops, cluster):
+    """Five pages, each in a light and in a dark browser; their clocks stand still, so only events refresh them."""
+    policy, node = "health-metric-demo/demo-policy", cluster.spec.nodes[0]
+    file = cluster.node_metrics(node) / "text.prom"
+    paths = ("", f"policies/{policy}", f"nodes/{node}", "history", f"history/{policy}")
+    later = datetime.datetime.now(datetime.UTC) + datetime.timedelta(hours=1)
+    async with contextlib.AsyncExitStack() as stack:
+        tabs = []
+        for scheme, path in itertools.product(("light", "dark"), paths):
+            opened = chromium.tab(browser, color_scheme=scheme)
+            tab = await stack.enter_async_context(opened)
+            await tab.page.clock.install()
+            await tab.page.clock.pause_at(later)
+            await tab.show(f"{ops}{path}")
+            tabs.append(tab)
+        records = [tab.page.locator("main table:last-of-type").last for tab in tabs]
+        before = [await one.inner_text() for one in records]
+        for health in (1, 0):  # whichever it was, one of both is a change
+            file.write_text(f"node_health_metric {health}\nnode_disk_errors 0\n")
+            await asyncio.sleep(2 * cluster.spec.sync_period)
+        async with asyncio.timeout(PATIENCE):
+            for one, was in zip(records, before, strict=True):
+                while await one.inner_text() == was:  # noqa: ASYNC110
+                    await asyncio.sleep(0.1)
+        assert [tab.errors for tab in tabs] == [[]] * 10
 
 
 async def test_hidden_and_paused_pages_are_not_refreshed(browser, ops):

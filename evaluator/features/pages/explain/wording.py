@@ -11,6 +11,7 @@ from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.peers import Peers
 from evaluator.features.pages.explain.peers import described as described_groups
 from plimsoll.durations import format_duration
+from plimsoll.quantity import number, readable
 
 _COMPARISONS = {
     Operator.LESS_THAN: "is less than",
@@ -110,8 +111,11 @@ def readings_of(column: Column) -> Iterator[ShownReading]:
 
 
 def rule(rule: Rule) -> str:
-    """Return a comparison with its durations as a sentence without subject."""
+    """Return a comparison with its durations as a sentence without subject; a bare number also with its unit."""
     target = rule.written or types.formatted(rule.target)
+    unit = readable(rule.metric, rule.target)
+    if target[-1:].isdigit() and unit != number(rule.target):
+        target = f"{target} ({unit})"
     parts = [f"{rule.metric} {_COMPARISONS[rule.operator]} {target}"]
     options = rule.options
     if options.for_seconds:

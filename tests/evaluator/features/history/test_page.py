@@ -202,6 +202,8 @@ async def test_page_says_that_the_history_is_off():
 async def test_timeline_needs_rows_that_can_be_drawn(pages):
     drawn = json.loads(await pages.get("/history.json", by="node", since="10m"))["timeline"]
     assert (drawn["since"], drawn["rows"]) == ("2023-11-14T22:03:20.000Z", [])
+    filtered = await pages.get("/history", by="node", since="10m")
+    assert '<input type="hidden" name="by" value="node">' in filtered  # the form keeps it
     for query in ({"by": "pod"}, {"by": "policy"}, {"by": "node", "since": "5m", "until": "6m"}):
         await pages.get("/history.json", 400, **query)
 

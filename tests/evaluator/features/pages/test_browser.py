@@ -208,6 +208,37 @@ async def test_node_shows_every_policy_and_reading(pages, demo, parsed, rule):
     assert explained == found  # /explain is the older name
 
 
+AROUND = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
+AROUND |= {"root": "./", "navigation": [], "sections": [], "version": "1", "compliance": ()}
+
+
+async def test_values_have_units_and_times_can_be_shown_local(pages, parsed, rule):
+    metric = "memory_MemAvailable_bytes"
+    pages.know(parsed("demo", dontschedule=[rule(f"{metric} LessThan 268435456")]), nodes=["a"])
+    pages.store.subscribe([metric])
+    pages.report({"a": Delta({metric: 22867496960.0})})
+    policy = (await pages.html("/policies/ns/demo?state=all")).text
+    assert f"{metric} is less than 268435456 (256 MiB)" in policy
+    assert "21.3 GiB" in policy
+    found = await data(pages, "/nodes/a")
+    found["scorers"] = {
+        "allocatable": {"cpu": 3920.0, "memory": 16e9, "pods": 110.0},
+        "requested": {"cpu": 250.0},
+        "recentlyBound": {},
+        "usage": {"cpu": {"free": 1234.5678, "deviation": None, "forecast": None}},
+        "congestion": 0.123456789,
+        "readings": {"cpu_used_cores": 1.23456},
+        "annotations": {},
+    }
+    at = "2026-11-20T09:15:04Z"
+    problem = {"type": "Ill", "active": True, "reason": "Xid", "message": "79", "condition": "ours"}
+    found["problems"] = [{**problem, "since": at, "acknowledged": {"at": at, "by": None}}]
+    page = Html("".join(Drawing()._templates.pieces("node.html", {**AROUND, "page": found})))
+    for text in ("3.92 cores", "14.9 GiB", "110", "1.23 cores", "unknown", "0.123"):
+        assert text in page.text
+    assert [one["datetime"] for one in page.all("time")].count(at) == 2
+
+
 async def test_rules_name_the_nodes_that_cannot_read_a_metric(pages, demo):
     pages.know(demo, nodes=["a", "b"])
     pages.report({"a": Delta({"m": 1.0}, unread=["k"]), "b": Delta({"k": 1.0}, several={"m": 2})})
@@ -555,8 +586,6 @@ async def test_tables_have_headers_with_a_scope_and_can_be_scrolled_by_keyboard(
 )
 async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template):
     """A piece is drawn in one step of the event loop."""
-    around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
-    around |= {"root": "./", "navigation": [], "sections": [], "version": "1"}
     most = []
     for count in (20, 200):
         nodes = [f"node-{number:03}" for number in range(count)]
@@ -564,6 +593,6 @@ async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template
         pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in nodes})
         for node in nodes:
             pages.report_failing(node, BROKEN)
-        values = {**around, "page": await data(pages, target)}
+        values = {**AROUND, "page": await data(pages, target)}
         most.append(max(map(len, Drawing()._templates.pieces(template, values))))
     assert most[1] <= 1.1 * most[0]

@@ -12,6 +12,14 @@ from evaluator.features.pages.explain import wording
         ({"operator": "LessThan", "target": 3}, "m is less than 3"),
         ({"operator": "Equals", "target": "1500m"}, "m equals 1500m"),
         (
+            {"metricname": "free_bytes", "operator": "LessThan", "target": 1500000000},
+            "free_bytes is less than 1500000000 (1.4 GiB)",
+        ),
+        (
+            {"metricname": "free_bytes", "operator": "LessThan", "target": "2Gi"},
+            "free_bytes is less than 2Gi",
+        ),
+        (
             {"operator": "GreaterThan", "target": 1, "for": "1m30s", "whenMissing": "violate"},
             "m is greater than 1, for 1m30s, or has no usable reading",
         ),
