@@ -33,6 +33,12 @@ def test_available_service_needs_no_step():
     assert found.sentence == f"{NAME}: served by plimsoll/plimsoll-evaluator, available"
 
 
+def test_failing_requests_beside_a_true_condition_lead_to_the_ca():
+    """API servers that verify no certificate for the condition say of the request only that it failed."""
+    found = judge("Passed", "all checks passed", status="True", failure="503 Service Unavailable")
+    assert found.steps[0].startswith("caBundle is empty")
+
+
 def test_failed_request_counts_more_than_the_condition():
     found = judge("Passed", "all checks passed", status="True", failure=f"GET /apis: 503 {X509}")
     assert found.state is State.UNAVAILABLE
