@@ -1,10 +1,15 @@
 """Files named on the command line: no FIFO, no device, no megabytes of YAML."""
 
+import asyncio
 import os
-import subprocess
 import sys
+from dataclasses import dataclass
 
 import pytest
+
+from tests import preloaded
+
+pytestmark = pytest.mark.e2e
 
 WATCHDOG = 60
 
@@ -19,14 +24,22 @@ SAMPLES = "".join(f'load1{{node="a"}} 1 {1_763_164_800 + 60 * minute}\n' for min
 """Ten minutes of one node."""
 
 
-def run(*command):
-    return subprocess.run(
-        (sys.executable, "-P", "-m", *map(str, command)),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=WATCHDOG,
-    )
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*command, text=""):
+    """Run a program to its end, as a fork of one that has imported it."""
+
+    async def within():
+        async with asyncio.timeout(WATCHDOG):
+            argv = (sys.executable, "-P", "-m", *map(str, command))
+            return await preloaded.run(argv, text=text)
+
+    return Done(*asyncio.run(within()))
 
 
 @pytest.fixture
@@ -100,13 +113,7 @@ def test_backfill_refuses_a_file_that_never_ends(endless, dump, tmp_path, place)
 
 
 def test_standard_input_is_read():
-    done = subprocess.run(
-        (sys.executable, "-P", "-m", "evaluator", "check", "-"),
-        input=POLICY,
-        capture_output=True,
-        text=True,
-        timeout=WATCHDOG,
-    )
+    done = run("evaluator", "check", "-", text=POLICY)
     assert done.returncode == 0, done.stdout
 
 
