@@ -17,8 +17,9 @@ from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 _LEFT_OUT = shutil.ignore_patterns(
-    ".*", "__pycache__", "corpus", "images", "node_modules", "results.jsonl"
+    ".*", "*.pyc.*", "corpus", "images", "node_modules", "results.jsonl"
 )
+"""Bytecode is copied: it is valid for a copy, whose files have the same time. `*.pyc.*` are those just being written."""
 _LOOPBACK = (
     *("--port=0", "--opsPort=0", "--agentPort=0", "--bindAddress=127.0.0.1", "--unsafe"),
     *("--leaseNamespace=default", "--shutdownDelay=0s"),
@@ -49,6 +50,11 @@ class Checkout:
         for path in found:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
+    def modules(self, path: str) -> list[Path]:
+        """Return the Python files below a folder, a file itself, or none."""
+        found = self.root / path
+        return [*found.rglob("*.py")] if found.is_dir() else [found] * found.exists()
+
     def run(self, *command: str) -> str:
         """Run a command of the virtual environment and return its output; fail if it fails."""
         status, printed = self.outcome(*command)
@@ -69,13 +75,6 @@ class Checkout:
     def make(self, target: str) -> None:
         """Run make; it does not install: the copy uses the virtual environment of the tests."""
         self.shell(f"make -o .venv/.installed {target}")
-
-    def check(self) -> None:
-        """Run what `make check` runs, except the formatter and types."""
-        self.run("ruff", "check", "--no-cache", ".")
-        self.run("lint-imports", "--no-cache")
-        self.run("python", "-P", "checks/tree.py")
-        self.run("python", "-P", "docs/generate.py", "--check")
 
     @contextlib.contextmanager
     def agent(self, *flags: str) -> Iterator[str]:

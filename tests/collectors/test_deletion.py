@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors import registry
-from tests.checkout import ROOT, checkout, scrape  # noqa: F401 (a fixture)
+from tests.checkout import ROOT, Checkout, checkout, scrape  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.e2e
 
@@ -38,28 +38,44 @@ for name in names:
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "flag", "series"),
-    [
-        ("cpu", "collector.cpu.info", "node_cpu_seconds_total"),  # a folder
-        ("netdev", "collector.netdev.device-exclude", "node_network_receive_bytes_total"),
-        ("ntp", "collector.ntp.server", "node_ntp_"),  # a module
-    ],
-)
-def test_collector_is_deleted_with_its_files(checkout, name: str, flag: str, series: str) -> None:  # noqa: F811
-    assert flag in checkout.run("python", "-P", "-m", "agent", "--help")
-    checkout.remove(f"collectors/{name}.py", f"collectors/{name}")
-    checkout.remove(f"tests/collectors/test_{name}.py", f"tests/collectors/{name}")
+DELETED = {
+    "cpu": ("collector.cpu.info", "node_cpu_seconds_total"),  # a folder
+    "netdev": ("collector.netdev.device-exclude", "node_network_receive_bytes_total"),
+    "ntp": ("collector.ntp.server", "node_ntp_"),  # a module
+}
+"""A flag, and the beginning of a series, by name of the collector."""
+
+
+def files_of(name: str) -> list[str]:
+    places = (f"collectors/{name}", f"tests/collectors/{name}", f"tests/collectors/test_{name}")
+    return [path for place in places for path in (place, f"{place}.py")]
+
+
+def test_collectors_are_deleted_with_their_files(checkout: Checkout) -> None:  # noqa: F811
+    """Three at once; none names another of them, which would be deleted too."""
+    for name in DELETED:
+        own = [path for place in files_of(name) for path in checkout.modules(place)]
+        assert own
+        others = rf"\bcollectors\.({'|'.join(DELETED.keys() - {name})})\b"
+        assert [path for path in own if re.search(others, path.read_text())] == []
     text = checkout.run("python", "-P", "-m", "agent", "--help")
-    assert not re.search(rf"collector\.{name}\b", text)
+    assert [flag for flag, _ in DELETED.values() if flag not in text] == []
+    for name in DELETED:
+        checkout.remove(*files_of(name))
+    text = checkout.run("python", "-P", "-m", "agent", "--help")
     with checkout.agent() as address:
         found = scrape(address)
     assert "node_load1 " in found
-    assert series not in found
+    for name, (_, series) in DELETED.items():
+        assert not re.search(rf"collector\.{name}\b", text)
+        assert series not in found
     checkout.run("python", "-P", "docs/generate.py")
-    checkout.check()
+    checkout.run("ruff", "check", "--no-cache", ".")
+    checkout.run("lint-imports", "--no-cache")
+    checkout.run("python", "-P", "checks/tree.py")
     checkout.run("pytest", "--collect-only", "-q", "tests/collectors")
-    assert f"`{name}`" not in (checkout.root / "docs/collectors.md").read_text()
+    page = (checkout.root / "docs/collectors.md").read_text()
+    assert [name for name in DELETED if f"`{name}`" in page] == []
 
 
 def test_command_line_is_read_without_any_one_collector(tmp_path: Path) -> None:

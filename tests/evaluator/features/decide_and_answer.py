@@ -1,6 +1,6 @@
 """Starts an evaluator on the sandbox's API server and prints the nodes that it refuses to a pod, as JSON.
 
-test_deletion.py runs it in copies of the tree without some feature, so it uses the core and the extender only.
+without.py runs it with trees without some feature, so it uses the core and the extender only.
 """
 
 import asyncio

@@ -4,12 +4,15 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from tests.checkout import checkout  # noqa: F401 (a fixture)
+from tests.checkout import ROOT, Checkout, checkout  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.e2e
+
+REGISTRY = "evaluator/features/registry.py"
 
 FEATURES = {
     "node_actions": "taints",
@@ -23,44 +26,65 @@ FEATURES = {
 }
 """The optional features, each with one of its flags."""
 
-PROGRAM = "tests/evaluator/features/decide_and_answer.py"
-"""Decides and answers, with the core and the extender only."""
+PROGRAM = Path(__file__).with_name("without.py")
+"""Prints the help of all programs, and decides and answers, in trees without a feature."""
 
 
-HELP = """
-import contextlib, importlib
-from evaluator.main import COMMANDS
-for program, command in [("agent", ""), ("sandbox", ""), ("evaluator", ""), *(("evaluator", c) for c in COMMANDS)]:
-    with contextlib.suppress(SystemExit):
-        importlib.import_module(program + ".main").main([*command.split(), "--help"])
-    print("--end")
-"""
-"""Prints the help of all programs and commands, in one process: most of the time of each is its imports."""
+def lines_without(*names: str) -> str:
+    """Return the list of features without some of them."""
+    text = (ROOT / REGISTRY).read_text()
+    for name in names:
+        assert text.count(f'    "{name}",\n') == 1
+        text = text.replace(f'    "{name}",\n', "")
+    return text
+
+
+def linked(folder: Path, name: str = "") -> Path:
+    """Make a tree of links to the packages of this one, without a feature and its line in the list."""
+    features = folder / "evaluator/features"
+    features.mkdir(parents=True)
+    for inside, left_out in (("", "evaluator"), ("evaluator", "features")):
+        for path in (ROOT / inside).iterdir():
+            if path.name not in {left_out, "__pycache__"} and not path.name.startswith("."):
+                (folder / inside / path.name).symlink_to(path)
+    for path in (ROOT / "evaluator/features").iterdir():
+        if path.name not in {name, "registry.py", "__pycache__"}:
+            (features / path.name).symlink_to(path)
+    (features / "registry.py").write_text(lines_without(*filter(None, [name])))
+    return folder
 
 
 @pytest.fixture(scope="module")
-def every_flag():
-    return subprocess.run(
-        [sys.executable, "-P", "-c", HELP], capture_output=True, text=True, check=True
-    ).stdout
+def trees(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Trees without a feature, by its name, and the whole one as ``; each has what its programs printed as files."""
+    folder = tmp_path_factory.mktemp("trees")
+    made = {name: linked(folder / f"no-{name}", name) for name in ("", *FEATURES)}
+    command = [sys.executable, "-P", str(PROGRAM), str(ROOT), *map(str, made.values())]
+    subprocess.run(command, check=True)
+    return made
 
 
 @pytest.mark.parametrize("name", FEATURES)
-def test_feature_is_deleted_with_its_folder_and_its_line(checkout, name, every_flag):  # noqa: F811
-    assert offered(FEATURES[name], every_flag)
-    checkout.remove(f"evaluator/features/{name}")
-    checkout.remove(f"tests/evaluator/features/{name}")
-    registry = checkout.root / "evaluator/features/registry.py"
-    text = registry.read_text()
-    assert text.count(f'    "{name}",\n') == 1
-    registry.write_text(text.replace(f'    "{name}",\n', ""))
-    shown = checkout.run("python", "-P", "-c", HELP)
-    assert shown.count("\n--end") == every_flag.count("\n--end") > 10
+def test_feature_is_deleted_with_its_folder_and_its_line(trees: dict[str, Path], name: str) -> None:
+    tree, all_help = trees[name], (trees[""] / "help").read_text()
+    assert (tree / "output").read_text() == ""
+    assert not (tree / f"evaluator/features/{name}").exists()
+    shown = (tree / "help").read_text()
+    assert shown.count("\n--end") == all_help.count("\n--end") > 10
+    assert offered(FEATURES[name], all_help)
     assert not offered(FEATURES[name], shown)
+    answer = (tree / "answer").read_text().splitlines()
+    assert set(json.loads(next(line for line in answer if line.startswith("{")))) == {"node-a"}
+
+
+def test_contracts_and_layout_hold_without_the_features(checkout: Checkout) -> None:  # noqa: F811
+    """Without all of them, and so without any: what names a deleted module is found, and fewer modules import no more."""
+    for name in FEATURES:
+        checkout.remove(f"evaluator/features/{name}")
+        checkout.remove(f"tests/evaluator/features/{name}")
+    (checkout.root / REGISTRY).write_text(lines_without(*FEATURES))
     checkout.run("lint-imports", "--no-cache")
     checkout.run("python", "-P", "checks/tree.py")
-    answer = checkout.run("python", "-P", PROGRAM).splitlines()
-    assert set(json.loads(next(line for line in answer if line.startswith("{")))) == {"node-a"}
 
 
 def offered(flag: str, shown: str) -> bool:
