@@ -1,6 +1,8 @@
 """Packs kubectl plimsoll for krew: an archive that is the same for all platforms, and the manifest of its index.
 
-python -P release/krew.py URL FOLDER     writes FOLDER/kubectl-plimsoll.tar.gz and FOLDER/plimsoll.yaml; URL: where the archive will be
+python -P release/krew.py URL FOLDER     writes FOLDER/kubectl-plimsoll.tar.gz and FOLDER/plimsoll.yaml
+
+URL is where the archive will be. If it is a release on GitHub, the manifest names its repository as the homepage.
 
 Format: https://krew.sigs.k8s.io/docs/developer-guide/plugin-manifest/. The plugin is a zip file that Python runs; it needs
 Python 3.11 on the PATH, and PyYAML only for `-o yaml`.
@@ -9,6 +11,7 @@ Python 3.11 on the PATH, and PyYAML only for `-o yaml`.
 import gzip
 import hashlib
 import io
+import re
 import sys
 import tarfile
 import zipfile
@@ -79,7 +82,7 @@ def manifest(url: str, content: bytes) -> str:
         "metadata": {"name": "plimsoll"},
         "spec": {
             "version": f"v{VERSION}",
-            "homepage": "https://github.com/kube-plimsoll/kube-plimsoll",
+            **homepage(url),
             "shortDescription": "Show why telemetry policies place pods as they do",
             "description": (
                 "Shows policies, nodes, pods and gangs as Plimsoll's evaluator sees them, with your own rights: which nodes\n"
@@ -93,6 +96,12 @@ def manifest(url: str, content: bytes) -> str:
         },
     }
     return yaml.safe_dump(document, sort_keys=False)
+
+
+def homepage(url: str) -> dict[str, str]:
+    """Return the field with the repository whose release a URL is in; no field for other URLs."""
+    found = re.fullmatch(r"(https://github\.com/[^/]+/[^/]+)/releases/download/[^/]+", url)
+    return {"homepage": found[1]} if found else {}
 
 
 def main(arguments: list[str]) -> int:

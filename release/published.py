@@ -1,12 +1,17 @@
 """Switches the texts from "install from a checkout" to "install what was released", in one place, after the first release.
 
 python -P release/published.py REGISTRY     after a release to PyPI and REGISTRY, such as ghcr.io/OWNER
+python -P release/published.py --code-owners '@USER @ORGANIZATION/TEAM'    who reviews changes, when they are known
+python -P release/published.py --artifact-hub ID    the chart's repository on Artifact Hub, once it is registered
 python -P release/chart.py --registry NAME  only the names of the images, for images of your own
 """
 
+import argparse
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from uuid import UUID
 
 ROOT = Path(__file__).resolve().parents[1]
 IMAGES = "deploy/images/kustomization.yaml"
@@ -18,6 +23,8 @@ NAMED = (
     "examples/record/pod.yaml",
 )
 """Files with the names of our images."""
+CODE_OWNERS = ".github/CODEOWNERS"
+ARTIFACT_HUB = "deploy/chart/artifacthub-repo.yml"
 PACKAGE = "kube-plimsoll"
 PLACES = {
     "docs/kubectl-plugin.md": ("pip install '.[kubectl]'   # in a checkout", f"pip install '{PACKAGE}[kubectl]'"),
@@ -47,16 +54,45 @@ def publish(root: Path = ROOT) -> None:
         (root / name).write_text(text.replace(before, after))
 
 
-def main(arguments: list[str]) -> int:
-    """Switch all texts; return the exit status."""
-    if len(arguments) != 1:
-        print(__doc__, file=sys.stderr)
-        return 2
-    publish()
-    name_images(arguments[0])
-    print("now run `make chart docs`")
+def own(owners: str, root: Path = ROOT) -> None:
+    """Request reviews of all files from users, teams or e-mail addresses. Raises ValueError if it is none of these."""
+    wrong = [one for one in owners.split() if not re.fullmatch(r"@[\w.-]+(/[\w.-]+)?|[^@\s]+@[^@\s]+", one)]  # fmt: skip
+    if wrong or not owners.strip():
+        raise ValueError(f"{' '.join(wrong) or owners!r} is no @USER, @ORGANIZATION/TEAM or e-mail address")  # fmt: skip
+    (root / CODE_OWNERS).write_text(f"# Who reviews what; the last matching line counts.\n* {owners}\n")  # fmt: skip
+
+
+def claim(repository: str, root: Path = ROOT) -> None:
+    """Enter the ID of the chart's repository on Artifact Hub. Raises ValueError if it is no UUID."""
+    path = root / ARTIFACT_HUB
+    comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
+    path.write_text("\n".join([*comments, f"repositoryID: {UUID(repository)}", ""]))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Switch what is asked for; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("registry", nargs="?", help="registry and path of the released images")
+    parser.add_argument(
+        "--code-owners", help="users, teams or e-mail addresses, separated by spaces"
+    )
+    parser.add_argument("--artifact-hub", help="ID of the chart's repository")
+    options = parser.parse_args(arguments)
+    if not any(vars(options).values()):
+        parser.error("nothing to switch")
+    try:
+        if options.code_owners is not None:
+            own(options.code_owners)
+        if options.artifact_hub is not None:
+            claim(options.artifact_hub)
+    except ValueError as error:
+        parser.error(str(error))
+    if options.registry:
+        publish()
+        name_images(options.registry)
+        print("now run `make chart docs`")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -21,6 +21,7 @@ from plimsoll import VERSION
 from release import chart
 from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
+from tests.release.test_reproducible import copied
 
 ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("PLIMSOLL_IMAGE_BASE")
@@ -65,10 +66,15 @@ def images(buildah):
     buildah("config", "--env", f"PATH={path}", container)
     buildah("commit", "-q", "--rm", container, "localhost/base")
     for name in BUDGETS:
-        arguments = ("BASE=localhost/base", f"VERSION={VERSION}", "REVISION=0123abc", *MIRROR)
-        given = [part for one in arguments for part in ("--build-arg", one)]
-        buildah("bud", "--isolation", "chroot", "--layers", *given, "--target", name, "-t", f"localhost/{name}", str(ROOT))  # fmt: skip
+        build(buildah, name, f"localhost/{name}", ROOT, "--layers")
     return list(BUDGETS)
+
+
+def build(buildah, target, name, checkout, *options):
+    """Build a target as the release does: all files have the time of the commit."""
+    arguments = ("BASE=localhost/base", f"VERSION={VERSION}", "REVISION=0123abc", *MIRROR)
+    given = [part for one in arguments for part in ("--build-arg", one)]
+    buildah("bud", "--isolation", "chroot", "--timestamp", "1700000000", *options, *given, "--target", target, "-t", name, str(checkout))  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +98,16 @@ def test_images_have_labels_and_an_unprivileged_user(buildah, images):
         assert config["User"] == f"{USERS[name]}:{USERS[name]}"
         assert config["Labels"]["org.opencontainers.image.version"] == VERSION
         assert config["Labels"]["org.opencontainers.image.revision"] == "0123abc"
+
+
+def test_images_built_again_from_another_checkout_are_the_same_bit_for_bit(buildah, images, tmp_path):  # fmt: skip
+    """Layers and configuration; the base image is the same."""
+    checkout = copied(tmp_path / "checkout", 1_760_000_000)
+    for name in images:
+        build(buildah, name, f"localhost/{name}-again", checkout, "--no-cache")
+        first, second = (json.loads(buildah("inspect", "--type", "image", f"localhost/{one}"))["OCIv1"] for one in (name, f"{name}-again"))  # fmt: skip
+        assert first["rootfs"] == second["rootfs"]
+        assert first["config"] == second["config"]
 
 
 def test_an_image_has_only_its_own_program(roots):

@@ -32,6 +32,12 @@ def test_the_manifest_names_the_archive_for_each_platform(index):
     assert len(found) == len(krew.PLATFORMS)
     assert {one["sha256"] for one in spec["platforms"]} == {hashlib.sha256(content).hexdigest()}
     assert content == krew.archive(), "built twice it is the same"
+    assert "homepage" not in spec, "the folder is in no repository"
+
+
+def test_the_homepage_is_the_repository_that_releases_the_archive():
+    url = "https://github.com/someone/some-fork/releases/download/v0.1.0"
+    assert yaml.safe_load(krew.manifest(url, b""))["spec"]["homepage"] == "https://github.com/someone/some-fork"  # fmt: skip
 
 
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")

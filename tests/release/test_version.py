@@ -116,18 +116,35 @@ def test_nothing_promises_a_release_before_it_exists_and_one_command_does_after(
     assert "ghcr.io/owner/evaluator:" in (checkout / "docs/quickstart-kind.md").read_text()
 
 
-TAGGED = {"azure/setup-helm", "azure/setup-kubectl", "pypa/gh-action-pypi-publish"}
-"""Actions whose commit is not known here."""
+def test_no_file_names_owners_that_do_not_exist_and_one_command_enters_them(checkout):
+    """Without a line, GitHub requests no reviews; without an ID, Artifact Hub verifies no publisher."""
+    owners, repository = checkout / published.CODE_OWNERS, checkout / published.ARTIFACT_HUB
+    assert all(line.startswith("#") for line in owners.read_text().splitlines())
+    assert yaml.safe_load(repository.read_text()) is None
+    for wrong in ("", "maintainers", "@one @two/three/four"):
+        with pytest.raises(ValueError, match="is no @USER"):
+            published.own(wrong, checkout)
+    with pytest.raises(ValueError, match="badly formed"):
+        published.claim("mine", checkout)
+    for given in ("@one", "@two @three/four"):  # also a second time
+        published.own(given, checkout)
+        assert owners.read_text().splitlines()[1:] == [f"* {given}"]
+        published.claim("0c5e050e-dfed-471b-9b50-731ab044d424", checkout)
+        assert yaml.safe_load(repository.read_text()) == {"repositoryID": "0c5e050e-dfed-471b-9b50-731ab044d424"}  # fmt: skip
 
 
 def test_actions_are_pinned_by_commit():
     for path in WORKFLOWS.glob("*.yaml"):
-        for action, reference, comment in re.findall(
-            r"uses: ([\w./-]+)@(\S+)(.*)", path.read_text()
-        ):
-            if action not in TAGGED:
-                assert re.fullmatch(r"[0-9a-f]{40}", reference), action
-                assert re.fullmatch(r" # v\d+\.\d+\.\d+", comment), action
+        text = path.read_text()
+        found = re.findall(r"uses: [\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", text, re.MULTILINE)
+        assert len(found) == text.count("uses:") > 0, path
+
+
+def test_the_folder_for_pypi_has_only_distributions():
+    """The action uploads everything in it, and rejects what is no distribution."""
+    jobs = yaml.safe_load((WORKFLOWS / "release.yaml").read_text())["jobs"]
+    runs = "\n".join(step.get("run", "") for step in jobs["package"]["steps"])
+    assert re.findall(r"\S*\bdist\b\S*", runs) == ["dist", "dist/*.whl", "dist/*.tar.gz"]
 
 
 def test_ci_tests_every_python_that_the_package_claims():
