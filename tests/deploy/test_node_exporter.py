@@ -70,29 +70,46 @@ READ = {
     "node_uname_info": {"nodename"},
     "node_vmstat_pgmajfault": set(),
 }
-SHAPES = (
-    '1 - avg without (cpu) (sum without (mode) (rate(node_cpu_seconds_total{$,mode=~"idle|iowait|steal"}[1m])))',
-    'count without (cpu, mode) (node_cpu_seconds_total{$,mode="idle"})',
-    '1 - node_memory_MemAvailable_bytes{$} / node_memory_MemTotal_bytes{$}',
-    'sum without (device) (rate(node_network_receive_bytes_total{$,device!="lo"}[1m]))',
-    'rate(node_disk_io_time_seconds_total{$,device=~"(/dev/)?(mmcblk.p.+|nvme.+|rbd.+|sd.+|vd.+|xvd.+|dm-.+|md.+|dasd.+)"}[1m])',
-    'sum by (instance, job) (node_load1{$}) / count by (instance, job) (node_cpu_seconds_total{$,mode="idle"})',
-    'max without (fstype, mountpoint) (node_filesystem_size_bytes{$,fstype!="",mountpoint!=""})',
-)  # fmt: skip
-"""Operations of the kinds that its rules and dashboards use; $ stands for its selector."""
+POD = 'label_replace(label_replace(label_replace(vector(1), "namespace", "plimsoll", "", ""), "pod", "agent-a", "", ""), "node", "node-a", "", "")'
+"""One series as kube-state-metrics has it for each pod: kube_pod_info."""
+SHAPES = {
+    '1 - avg without (cpu) (sum without (mode) (rate(node_cpu_seconds_total{$,mode=~"idle|iowait|steal"}[1m])))': ("node-a", 1),
+    'count without (cpu, mode) (node_cpu_seconds_total{$,mode="idle"})': ("node-a", 4),
+    f'count by (node) (node_cpu_seconds_total{{$,mode="idle"}} * on (namespace, pod) group_left (node) {POD})': ("node-a", 4),
+    '1 - node_memory_MemAvailable_bytes{$} / node_memory_MemTotal_bytes{$}': ("node-a", 1 - 40116204 / 65782140),
+    'sum without (device) (rate(node_network_receive_bytes_total{$,device!="lo"}[1m]))': ("node-a", 0),
+    'rate(node_disk_io_time_seconds_total{$,device=~"(/dev/)?(mmcblk.p.+|nvme.+|rbd.+|sd.+|vd.+|xvd.+|dm-.+|md.+|dasd.+)"}[1m])': ("node-a", 0),
+    'sum by (instance, job) (node_load1{$}) / count by (instance, job) (node_cpu_seconds_total{$,mode="idle"})': ("node-a", 3.42 / 4),
+    'max without (fstype, mountpoint) (node_filesystem_size_bytes{$,fstype!="",mountpoint!=""})': ("node-b", None),
+    'predict_linear(node_filesystem_avail_bytes{$,fstype!="",mountpoint!=""}[1h], 3600) > bool 0 and node_filesystem_readonly{$,fstype!="",mountpoint!=""} == bool 0': ("node-b", None),
+    'node_bonding_slaves{$} - node_bonding_active{$}': ("node-b", 0),
+    'count by (instance) (node_uname_info{$,sysname!="Darwin"})': ("node-a", 1),
+    'group by (instance) (node_exporter_build_info{$})': ("node-a", 1),
+    'count by (instance) (up{$} == 1)': ("node-a", 1),
+    'min_over_time(node_timex_sync_status{$}[1m]) == bool 0 and node_timex_maxerror_seconds{$} >= bool 16': ("node-a", None),
+    # The machine of the fixture has an array with a failed disk.
+    'sum by (instance) (node_md_disks{$,state="failed"}) > 0': ("node-a", 1),
+    'node_md_disks_required{$} - ignoring (state) node_md_disks{$,state="active"} > 0': ("node-a", 1),
+}  # fmt: skip
+"""Operations of the kinds that rules and dashboards of node-mixin and kubernetes-mixin use -> a node of the result, and its
+value; $ stands for the selector of the job."""
 SELECTOR = 'job="node-exporter"'
 
 
 @pytest.fixture(scope="module")
 def relabelings():
-    """Those of the PodMonitor, in Prometheus' own words."""
+    """Those of the PodMonitor, in Prometheus' own words, after those that the Prometheus operator adds to any monitor."""
     monitor = generator.build("monitoring", "node-exporter")["PodMonitor", "plimsoll-agent"]
     (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
     names = {"sourceLabels": "source_labels", "targetLabel": "target_label"}
-    return [
+    operator = {"namespace": "namespace", "pod_container_name": "container", "pod_name": "pod"}
+    added = [{"source_labels": [f"__meta_kubernetes_{found}"], "target_label": label} for found, label in operator.items()]  # fmt: skip
+    job = {"target_label": "job", "replacement": "plimsoll/plimsoll-agent"}
+    own = [
         {names.get(key, key): value for key, value in one.items()}
         for one in endpoint["relabelings"]
     ]
+    return [*added, job, *own]
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +126,9 @@ def ask(tmp_path_factory, relabelings):
         other = (*agent[:5], *few, f"--path.sysfs={bond(text)}")
         here = stack.enter_context(running(other, PORT))
         found = [
-            {"targets": [target], "labels": {"__meta_kubernetes_pod_node_name": node}}
-            for target, node in ((address, "node-a"), (here, "node-b"))
-        ]
+            {"targets": [target], "labels": {f"__meta_kubernetes_{name}": value for name, value in discovered(letter).items()}}
+            for target, letter in ((address, "a"), (here, "b"))
+        ]  # fmt: skip
         job = {"job_name": "podMonitor/plimsoll/plimsoll-agent/0", "static_configs": found, "relabel_configs": relabelings}  # fmt: skip
         times = {"scrape_interval": "500ms", "scrape_timeout": "500ms"}
         config = {"global": times, "scrape_configs": [job]}
@@ -125,6 +142,11 @@ def ask(tmp_path_factory, relabelings):
             assert time.monotonic() < deadline, "no samples"
             time.sleep(0.1)
         yield query
+
+
+def discovered(letter):
+    """What Prometheus finds of an agent's pod."""
+    return {"pod_node_name": f"node-{letter}", "namespace": "plimsoll", "pod_name": f"agent-{letter}", "pod_container_name": "agent"}  # fmt: skip
 
 
 def bond(folder):
@@ -156,8 +178,19 @@ def test_metric_of_node_mixin_has_data_with_its_labels(ask, metric):
 
 
 @pytest.mark.parametrize("expression", SHAPES)
-def test_operations_of_node_mixin_have_a_result(ask, expression):
+def test_operations_of_rules_and_dashboards_have_their_result(ask, expression):
+    node, value = SHAPES[expression]
     deadline = time.monotonic() + PATIENCE
-    while not ask(expression.replace("$", SELECTOR)):
+    while not (found := ask(expression.replace("$", SELECTOR))):
         assert time.monotonic() < deadline
         time.sleep(0.2)
+    of_node = [one for labels, one in found.items() if {("instance", node), ("node", node)} & set(labels)]  # fmt: skip
+    assert of_node
+    if value is not None:
+        assert of_node == pytest.approx([value] * len(of_node))
+
+
+def test_no_series_of_the_agents_has_another_job(ask):
+    """An alert that node_exporter is absent does not fire, and nothing is counted twice."""
+    assert ask(f"absent(up{{{SELECTOR}}} == 1)") == {}
+    assert ask(f"count(up{{{SELECTOR}}})") == ask("count(up)")

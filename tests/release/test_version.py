@@ -68,6 +68,8 @@ def test_a_release_signs_images_and_chart_and_pins_no_registry_of_its_own():
         assert "cosign sign" in text[name]
     assert "linux/amd64,linux/arm64" in text["images"]
     assert "'sbom': True" in text["images"]
+    assert "SOURCE_DATE_EPOCH=$(git log" in text["images"]
+    assert "type=registry,rewrite-timestamp=true" in text["images"]
     assert "release/chart.py --registry" in text["chart"]
 
 

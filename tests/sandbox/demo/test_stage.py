@@ -1,9 +1,11 @@
-"""A demo runs to its end with status 0, or stops at the first missing observation with status 1."""
+"""A demo runs to its end with status 0, or stops at the first missing observation with status 1.
+
+tests/newcomer runs one as a program, with `make demo`.
+"""
 
 import re
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -48,13 +50,6 @@ async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(capsy
         assert_pasteable(line)
     assert f"--dir={folder}" in shlex.split(lines[-1])
     assert shlex.split(lines[-1])[1] == "up"
-
-
-async def test_demo_runs_as_a_program_in_a_folder_of_its_own_without_the_flag(spawn):
-    told = await spawn(sys.executable, "-m", "sandbox", "demo", "node-actions")
-    said, complained = await told.communicate()
-    assert (told.returncode, complained.decode()) == (0, ""), said.decode()
-    assert f"All {said.decode().count('✓')} expected effects were observed" in said.decode()
 
 
 async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):
