@@ -342,4 +342,5 @@ ENTRY = Entry(
     about="problems in the kernel's log and others, by configurations of node-problem-detector",
     options=Options,
     needs="flag `--problems.config`",
+    optional=True,
 )

@@ -5,6 +5,7 @@ import pytest
 import structlog
 
 from agent.scrape.runner import CollectorRunner, combine
+from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, Family, Sample, SourceAbsentError
 from collectors.registry import COLLECTORS, build
 from plimsoll.threads import StoppedError
@@ -261,3 +262,12 @@ def test_no_collector_fails_on_the_fixture_node(xeon) -> None:
     )
     found = collector_runner.run()
     assert found.failed == frozenset()
+
+
+def test_collectors_that_only_this_agent_has_succeed_where_nothing_is(tmp_path) -> None:
+    """An operator who counts failed collectors of node_exporter sees no others."""
+    own = ("cpu_throttle", "ext4", "gpu", "hugepages", "kernel_events", "machine_check", "memory_failure", "numa", "pcie_aer", "problems", "rasdaemon", "resctrl")  # fmt: skip
+    host = Host(procfs=tmp_path, sysfs=tmp_path, rootfs=tmp_path)
+    chosen = {name: COLLECTORS[name].options() for name in own}
+    found = CollectorRunner(build(host, chosen)).run()
+    assert table(found.families)[SUCCESS] == {(name,): 1 for name in own}
