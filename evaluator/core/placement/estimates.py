@@ -30,6 +30,8 @@ from evaluator.core.policy.types import Operator
 
 _UNVERIFIED = 0.5
 """Standard deviations of the readings that are added to a request which no trial confirmed."""
+_LARGEST = 1e290
+"""What a pod may add: sums over all pods stay finite."""
 _TIE = 1e-6
 """Of the range of readings: the order of nodes with equal readings, and of no others."""
 
@@ -122,14 +124,12 @@ def worse(operator: Operator) -> float:
 class Additions(NamedTuple):
     """What to add to the readings, shape (nodes,).
 
-    `placed`: the number of pods on each node that count; one that was only recommended counts in parts on equal nodes. `pods`:
-    the same, in parts while the window of the metric includes them more and more. `own`: of `unbiased`, the part of the
-    policy's namespace.
+    `placed`: the number of pods on each node that count; one that was only recommended counts in parts on equal nodes.
+    `own`: of `unbiased`, the part of the policy's namespace.
     """
 
     ranking: Floats
     unbiased: Floats
-    pods: Floats
     placed: Floats
     own: Floats
 
@@ -146,31 +146,28 @@ def additions(
     rows = weights.nonzero()[0]
     if not rows.size:
         return None
-    nodes, weights = found.nodes[rows], weights[rows]
+    nodes, weights, size = found.nodes[rows], weights[rows], len(readings.values)
     own = np.array([key.namespace == readings.policy.namespace for key in policies], np.bool_)
     owned = own[found.policies[rows]]
-    capacity = _capacity(readings.measure, allocatable, len(readings.values))[nodes]
+    capacity = _capacity(readings.measure, allocatable, size)[nodes]
     amounts, known, learnt = _amounts(found, rows, readings, policies, learned, capacity, owned)
     if readings.measure.share:
         amounts = np.divide(amounts, capacity, out=np.zeros_like(amounts), where=known)
-    slack = _slack(readings, amounts, known, learnt, owned)
-    size = len(readings.values)
 
-    def summed(parts: Floats, where: Mask | None = None) -> Floats:
-        chosen = weights * parts if where is None else np.where(where, weights * parts, 0.0)
-        total: Floats = np.bincount(nodes, weights=chosen, minlength=size).astype(np.float64)
-        return total
+    def summed(parts: Floats) -> Floats:
+        return np.bincount(nodes, parts, size).astype(np.float64, copy=False)
 
-    ours = summed(amounts, owned)
-    others = _bounded(summed(amounts, ~owned), readings, allocatable)
-    placed = np.bincount(nodes, weights=found.shares[rows], minlength=size)
-    return Additions(
-        ours + others + readings.worse * summed(slack),
-        ours + others,
-        summed(np.ones(len(rows))),
-        placed.astype(np.float64),
-        ours,
-    )
+    if owned.all():
+        ours = unbiased = summed(weights * amounts)
+    else:
+        ours = summed(np.where(owned, weights * amounts, 0.0))
+        others = summed(np.where(owned, 0.0, weights * amounts))
+        unbiased = ours + _bounded(others, readings, allocatable)
+    ranking = unbiased
+    if readings.worse:
+        slack = _slack(readings, amounts, known, learnt, owned)
+        ranking = unbiased + readings.worse * summed(weights * slack)
+    return Additions(ranking, unbiased, summed(found.shares[rows]), ours)
 
 
 def _weights(found: Weighed, readings: MetricReadings) -> Floats:
@@ -179,9 +176,9 @@ def _weights(found: Weighed, readings: MetricReadings) -> Floats:
     A mean over a window includes a pod of an age within it by that share of the window.
     """
     listed = found.nodes >= 0
-    with np.errstate(invalid="ignore"):
-        seen = (readings.at[found.nodes] - found.at) / readings.measure.window
-    return np.where(listed, found.shares * np.clip(1.0 - seen, 0.0, 1.0), 0.0)
+    seen = (readings.at[found.nodes] - found.at) / readings.measure.window
+    left = np.maximum(np.minimum(1.0 - seen, 1.0), 0.0)  # np.clip takes three times as long
+    return np.where(listed, found.shares * left, 0.0)
 
 
 def _amounts(
@@ -198,13 +195,13 @@ def _amounts(
     declared = np.zeros(len(rows))
     if measure.resource is not None:
         declared = found.requests[rows, RESOURCES.index(measure.resource)]
-        declared = np.minimum(declared, np.where(np.isnan(capacity), declared, capacity))
+        declared = np.fmin(declared, capacity)  # a NaN of these is left out
     amounts = declared * measure.per_unit
     known = declared > 0.0
     if measure.share:
         known &= capacity > 0.0
     learnt = np.zeros(len(rows), np.bool_)
-    for number in np.unique(of[owned]).tolist():
+    for number in set(of[owned].tolist()):
         added = learned.of(policies[number], readings.metric)
         if added is None:
             continue
@@ -222,7 +219,7 @@ def _plausible(added: Added, declared: Floats, readings: MetricReadings) -> Floa
     if not np.isnan(added.per_request):
         found = np.where(declared > 0.0, declared * added.per_request, found)
     sign = np.sign(readings.measure.per_unit) or readings.worse
-    return sign * np.maximum(sign * found, 0.0)
+    return sign * np.clip(sign * found, 0.0, _LARGEST)
 
 
 def _slack(

@@ -5,6 +5,7 @@ after the last binding. Other pods of the node change their use meanwhile, so on
 the last ones does. A trial is dropped if a pod left the node, or if pods of several policies came.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -158,6 +159,8 @@ class Learned:
         if trial.pods <= 0:
             return
         increase = (reading.value - trial.before) * reading.scale
+        if not math.isfinite(increase):
+            return
         samples = self._samples.setdefault((trial.policy, metric), _Samples())
         samples.per_pod.append((increase / trial.pods, float(trial.pods)))
         if trial.requested > 0.0:

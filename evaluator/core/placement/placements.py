@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Mask, fixed
+from evaluator.core.model.node_index import Mask, Positions, fixed
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.model.resources import Allocatable as NodeAllocatable
 from evaluator.core.placement.estimates import (
@@ -325,19 +325,17 @@ class Placements:
         if state is None or strategy is None:
             return decision.violations
         per_rule = state.found.per_rule
-        columns = [
-            _met(rule, table.column(rule.metric), added.get(rule.metric)) for rule in strategy.rules
-        ]
-        more = [
-            (number, met & ~per_rule[:, number])
-            for number, met in enumerate(columns)
-            if met is not None and (met & ~per_rule[:, number]).any()
-        ]
+        more = {
+            number: met
+            for number, rule in enumerate(strategy.rules)
+            if (met := _met(rule, table.column(rule.metric), added.get(rule.metric))) is not None
+            and not per_rule[met, number].all()
+        }
         if not more:
             return decision.violations
         per_rule = per_rule.copy(order="F")
-        for number, met in more:
-            per_rule[:, number] |= met
+        for number, met in more.items():
+            per_rule[met, number] = True
         found: Violations = combine(
             strategy, fixed(per_rule), state.found.missing, state.found.from_previous_leader
         )
@@ -384,12 +382,11 @@ def _operator(policy: Policy, metric: str) -> Operator:
     return rule.operator if rule is not None and rule.metric == metric else Operator.EQUALS
 
 
-def _met(rule: Rule, column: MetricColumn, added: Additions | None) -> Mask | None:
-    """Return where a rule is met with the added pods; None if they do not matter.
+def _met(rule: Rule, column: MetricColumn, added: Additions | None) -> Positions | None:
+    """Return the nodes that meet a rule with the added pods; others may be left out. None if pods do not matter.
 
     A rule with `for` waits for readings, and pods only approach what Equals names.
     """
-    timed = rule.options.for_seconds > 0.0
-    if added is None or timed or rule.operator is Operator.EQUALS or not added.unbiased.any():
+    if added is None or rule.options.for_seconds > 0.0 or rule.operator is Operator.EQUALS:
         return None
-    return column.moved(added.unbiased).matches(rule)
+    return column.matches_with(rule, added.unbiased)

@@ -58,26 +58,30 @@ class MetricColumn:
         readings: Column,
         nodes: NodeIndex,
         before: "MetricColumn | None" = None,
-        orders: dict[Operator, Positions] | None = None,
+        *,
+        moved: bool = False,
     ) -> None:
-        """`before`: whose equal parts are shared. `orders`: by operator, what sorts similar values."""
+        """`before`: whose equal parts are shared. `moved`: its values changed by finite amounts, and nothing else did."""
         self.metric = metric
         self._nodes = nodes
         self.readings = readings
-        self.usable = readings.usable
-        self.unusable: NodeMask = NodeMask(nodes, ~self.usable).reuse(
-            before.unusable if before else None
-        )
-        self.any_unreported = bool(readings.unreported.any())
+        self._orders: dict[Operator, Positions] = {}
+        """By operator, what sorts similar values."""
+        if before is not None and moved:
+            self.usable, self.unusable = before.usable, before.unusable
+            self.any_unreported, self._orders = before.any_unreported, before._orders
+        else:
+            self.usable = readings.usable
+            self.unusable = NodeMask(nodes, ~self.usable).reuse(before.unusable if before else None)
+            self.any_unreported = bool(readings.unreported.any())
         self._met: dict[tuple[Operator, float], Bools] = {}
         self._held_back: dict[tuple[Operator, float], Bools] = {}
         self._classes: dict[Operator, Positions] = {}
-        self._orders = {} if orders is None else orders
 
     def moved(self, added: Floats) -> "MetricColumn":
-        """Return the column with these amounts added to the readings, shape (nodes,)."""
+        """Return the column with these finite amounts added to the readings, shape (nodes,)."""
         readings = self.readings._replace(values=self.readings.values + added)
-        return MetricColumn(self.metric, readings, self._nodes, self, self._orders)
+        return MetricColumn(self.metric, readings, self._nodes, self, moved=True)
 
     @cached_property
     def values(self) -> Floats:
@@ -94,11 +98,22 @@ class MetricColumn:
         key = (rule.operator, rule.target)
         met = self._met.get(key)
         if met is None:
-            met = self._compare(*key)
+            met = _compared(self.values, *key)
             if self.readings.peers is not None:
                 met = self._accused(met, *key)
             self._met[key] = met
         return met
+
+    def matches_with(self, rule: Rule, added: Floats) -> Positions:
+        """Return the nodes that match a rule with these amounts, shape (nodes,), added to their readings.
+
+        Nodes to which nothing is added may be left out: few of many change between two requests of kube-scheduler.
+        """
+        if self.readings.peers is not None:  # whether one counts depends on the others
+            return self.moved(added).matches(rule).nonzero()[0]
+        where = added.nonzero()[0]
+        values = self.values[where] + added[where]
+        return where[_compared(values, rule.operator, rule.target)]
 
     def _accused(self, met: Bools, operator: Operator, target: float) -> Bools:
         """Return where a comparison of a peer metric counts: on a limited share of each group."""
@@ -119,19 +134,6 @@ class MetricColumn:
         self.matches(rule)
         return self._held_back.get((rule.operator, rule.target), self.unusable.nodes.none)
 
-    def _compare(self, operator: Operator, target: float) -> Bools:
-        met: Bools
-        match operator:
-            case Operator.LESS_THAN:
-                met = self.values < target
-            case Operator.GREATER_THAN:
-                met = self.values > target
-            case Operator.EQUALS:
-                met = self.values == target
-            case _:
-                assert_never(operator)
-        return met
-
     def classes(self, operator: Operator) -> Positions:
         """Return the rank class of each node, 0 for the best; equal readings share a class. Read-only.
 
@@ -139,13 +141,16 @@ class MetricColumn:
         """
         classes = self._classes.get(operator)
         if classes is None:
-            costs = self.costs(operator)[self.usable]
+            some = self.unusable.count > 0
+            costs = self.costs(operator)
+            if some:
+                costs = costs[self.usable]
             order = self._orders.get(operator)
             # Of a nearly sorted array, a stable sort takes a quarter of the time of the other.
             order = costs.argsort() if order is None else order[costs[order].argsort(kind="stable")]
             self._orders[operator] = order
             classes = self._classes[operator] = np.full(len(self.usable) + 1, -1, dtype=np.intp)
-            classes[:-1][self.usable] = _rank_classes(costs, order)
+            classes[:-1][self.usable if some else slice(None)] = _rank_classes(costs, order)
         return classes
 
     def costs(self, operator: Operator) -> Floats:
@@ -223,6 +228,20 @@ class MetricColumn:
             if self.any_unreported
             else self.unusable.mask
         )
+
+
+def _compared(values: Floats, operator: Operator, target: float) -> Bools:
+    met: Bools
+    match operator:
+        case Operator.LESS_THAN:
+            met = values < target
+        case Operator.GREATER_THAN:
+            met = values > target
+        case Operator.EQUALS:
+            met = values == target
+        case _:
+            assert_never(operator)
+    return met
 
 
 def _rank_classes(costs: Floats, order: Positions) -> Positions:

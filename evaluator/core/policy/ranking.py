@@ -19,6 +19,8 @@ MAX_SCORE = 10
 
 _DEAD_BAND = 0.05
 """Of what the nodes have, or of the largest reading: readings that differ by less score less than 10 apart."""
+_ROUNDING = 1e-9
+"""Of a score: the error of computing it, so that exact tenths keep their score."""
 _MOST_BEST = 16
 """Nodes with the highest score that are named; more say nothing about where a pod goes."""
 
@@ -143,7 +145,17 @@ def _by_value(costs: Floats, full: Floats | None) -> Positions:
         above = (
             (np.clip(costs, low, high) - low) / span if np.isfinite(span) and span > 0.0 else 0.0
         )
-    return _rounded(1.0 - np.broadcast_to(above, costs.shape))
+    return _below(1.0 - np.broadcast_to(above, costs.shape))
+
+
+def _below(shares: Floats) -> Positions:
+    """Return shares from 0 to 1 as scores rounded down, so that only the best nodes score 10.
+
+    Kube-scheduler chooses among equal scores at random: while the binding of a pod is not known yet, it would count in
+    parts on all nodes of a tie, and too little on the one that it was placed on.
+    """
+    scores: Positions = np.floor(MAX_SCORE * np.clip(shares, 0.0, 1.0) + _ROUNDING).astype(np.intp)
+    return scores
 
 
 def _rounded(shares: Floats) -> Positions:

@@ -94,7 +94,7 @@ def test_a_pod_fades_out_as_the_window_of_the_metric_includes_it():
     world.bind("p", "n00", cpu=1000)
     seen = []
     for _ in range(4):
-        seen.append(world.pods[0])
+        seen.append(world.amounts[0])
         world.now += WINDOW / 3
         world.read()
     assert seen == pytest.approx([1, 2 / 3, 1 / 3, 0], abs=1e-9)
@@ -130,6 +130,7 @@ def test_replicas_agree_on_pods_that_they_saw_being_bound_or_found_bound():
     for world in (early, late):
         world.read()
     assert early.pods.tolist() == late.pods.tolist()
+    assert early.amounts.tolist() == late.amounts.tolist()
     assert early.scores == late.scores
 
 

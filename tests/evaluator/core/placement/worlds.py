@@ -99,4 +99,10 @@ class World:
     def pods(self):
         """How many pods count on each node."""
         added = self.counted.added.get(self.metric)
-        return np.zeros(len(self.nodes)) if added is None else added.pods
+        return np.zeros(len(self.nodes)) if added is None else added.placed
+
+    @property
+    def amounts(self):
+        """What they add to the reading of each node."""
+        added = self.counted.added.get(self.metric)
+        return np.zeros(len(self.nodes)) if added is None else added.unbiased

@@ -140,9 +140,10 @@ def ranked(by, values, operator="LessThan", full=None):
 @pytest.mark.parametrize(
     ("by", "values", "full", "expected"),
     [
-        ("value", [2, 2.01, 7], None, [10, 10, 0]),
+        ("value", [2, 2.01, 7], None, [10, 9, 0]),  # only the best node scores 10
+        ("value", list(range(11)), None, [10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0]),
         ("value", [0, 5, 10], None, [10, 5, 0]),
-        ("value", [5.0, 5.01], None, [10, 10]),  # within the dead band
+        ("value", [5.0, 5.01], None, [10, 9]),  # within the dead band
         ("value", [5.0, 5.01], [0.1, 0.1], [10, 0]),
         ("value", [3, 3], None, [10, 10]),
         ("value", [-math.inf, 1, math.inf], None, [10, 10, 10]),
@@ -150,7 +151,7 @@ def ranked(by, values, operator="LessThan", full=None):
         ("headroom", [2, 4, 8], [8, 8, 8], [8, 5, 0]),
         ("headroom", [2, 4], [8, 64], [8, 9]),
         ("headroom", [9, -1], [8, 8], [0, 10]),
-        ("headroom", [2, 4, 8], [8, math.nan, 8], [10, 7, 0]),  # as by value
+        ("headroom", [2, 4, 8], [8, math.nan, 8], [10, 6, 0]),  # as by value
     ],
 )
 def test_scores_by_value_and_by_headroom(by, values, full, expected):
