@@ -180,7 +180,7 @@ _BOUND = (
     "hot node-minutes: consecutive five minutes of these traces are nearly independent, so no ranking foresees",
     "them. At a load of 70 % they keep a quarter of all node-minutes over 80 %; evictions take a sixth of those away.",
     "koordinator's nodes stay cooler because it refuses nodes above 65 %: a quarter of its pods' time is",
-    "spent pending. Bursts: a ranking by value has a dead band, in which small differences do not decide.",
+    "spent pending.",
 )
 
 

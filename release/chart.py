@@ -26,7 +26,7 @@ from plimsoll import VERSION
 from release import adapt, published
 from release import values as chart_values
 from release.adapt import Key
-from release.template import Added, lines, merge
+from release.template import Added, More, Raw, lines, merge
 from release.values import BOOLEAN, RULE_SET, Value
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -175,6 +175,7 @@ def templates(core: Objects) -> dict[str, str]:
             adapt.adapt(key, body)
             place = folder.replace("/", "-")
             found.setdefault(place, []).extend(_document(key, body, [guard]))
+    found["balance"] = list(_balance())
     head = f"{{{{- /* {NOTE} */ -}}}}"
     return {name: "\n".join([head, *text]) + "\n" for name, text in found.items()}
 
@@ -193,6 +194,21 @@ def combined(core: Objects) -> Objects:
             }
             found[key] = Added(condition(name), merge(objects[key], patched))
     return dict(sorted(found.items()))
+
+
+def _balance() -> Iterator[str]:
+    """Return the template of the policy `balance`: one for each of some namespaces, since a policy is for pods of its own."""
+    body = yaml.safe_load((DEPLOY / "examples" / "balance" / "policy.yaml").read_text())
+    metadata = body["metadata"]
+    metadata["namespace"] = Raw("{{ . | quote }}")
+    enforcement = Raw("{{ $.Values.balance.enforcement }}")
+    metadata["annotations"]["plimsoll.io/enforcement"] = enforcement
+    common = More("$.Values.commonLabels")
+    metadata["labels"] = {"app.kubernetes.io/part-of": "plimsoll", "common": common}
+    yield "{{- range .Values.balance.namespaces }}"
+    yield "---"
+    yield from lines(body)
+    yield "{{- end }}"
 
 
 def _with_patches(folder: str) -> Objects:

@@ -74,6 +74,11 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield Value("customMetrics.caBundle", "", TEXT, about)
     about = "the RoleBinding in kube-system for components.serveCustomMetrics; false: create it yourself"
     yield Value("customMetrics.authReader", True, BOOLEAN, about)
+    about = "namespaces that get the policy `balance` of deploy/examples/balance; the CRD must exist: set it by `helm upgrade`"
+    yield Value("balance.namespaces", [], NAMES, about)
+    about = "`observe`: it only reports what it would do; `enforce`: pods with its label are placed by it"
+    enforcement = {"type": "string", "enum": ["observe", "enforce"]}
+    yield Value("balance.enforcement", "observe", enforcement, about)
     yield Value("crds.install", True, BOOLEAN, "the TASPolicy CRD")
     yield Value("crds.keep", True, BOOLEAN, "`helm uninstall` keeps the CRD and all policies")
 

@@ -62,6 +62,15 @@ def test_every_system_places_pods(system):
     assert line["most_percent"] > 0
 
 
+@pytest.mark.parametrize("scenario", ["right", "second"])
+def test_a_burst_of_known_pods_is_far_more_even_than_by_requests(scenario):
+    """With the ranking and weight of the shipped example, and with others."""
+    systems = ("default", "plimsoll-value-w1", "plimsoll-value-w5", "plimsoll-value-w10")
+    default, *ours = table.measured(systems=systems, scenarios=(scenario,), workers=1)
+    for line in ours:
+        assert line["deviation_percent"] <= 0.6 * default["deviation_percent"], line["system"]
+
+
 def test_fewer_nodes_are_found_by_bisection():
     names = ("default",)
     *_, line = table.measured(systems=names, scenarios=("burst",), seeds=1, fewer=True)

@@ -395,6 +395,7 @@ def test_extra_flags_image_digest_and_resources(render):
         ({"components": {"prometheusEgress": True}}, "needs components.closedEgress"),
         ({"sources": {"agents": {"enabled": False}}}, "enable at least one"),
         ({"sources": {"prometheus": {"enabled": True}}}, "sources.prometheus.url: required"),
+        ({"balance": {"enforcement": "off"}}, "enforcement"),
         ({"rules": {"mine": {"enabled": True}}}, "rules.mine: no rules of this name"),
     ],
 )
@@ -483,6 +484,35 @@ def test_api_server_accepts_all_objects(administrator, render):
             url = f"{collection(body)}?dryRun=All&fieldValidation=Strict"
             created = json.loads(administrator("create", "--raw", url, "-f", "-", text=json.dumps(body)))  # fmt: skip
             assert created["metadata"]["uid"]
+
+
+def test_balance_is_the_example_in_the_given_namespaces(administrator, chart, render):
+    """A policy applies to pods of its namespace; the API server accepts it, and observing is the default."""
+    example = yaml.safe_load((ROOT / "deploy" / "examples" / "balance" / "policy.yaml").read_text())
+    values = {"balance": {"namespaces": ["default", "kube-public"]}, "commonLabels": {"team": "a"}}
+    files = chart.render(values=values, name="plimsoll", namespace="plimsoll")
+    (text,) = (text for path, text in files.items() if path.endswith("/balance.yaml"))
+    policies = list(yaml.safe_load_all(text))
+    for namespace, body in zip(("default", "kube-public"), policies, strict=True):
+        metadata = body["metadata"]
+        assert metadata.pop("namespace") == namespace
+        assert metadata.pop("labels") == {"app.kubernetes.io/part-of": "plimsoll", "team": "a"}
+        assert body == example
+        metadata["namespace"] = namespace
+    enforced = {"balance": {"namespaces": ["default"], "enforcement": "enforce"}}
+    (annotations,) = (
+        one["metadata"]["annotations"]
+        for (kind, _), one in render(enforced).items()
+        if kind == "TASPolicy"
+    )
+    assert annotations["plimsoll.io/enforcement"] == "enforce"
+    assert ("TASPolicy", "balance") not in render()
+    crd = render()["CustomResourceDefinition", "taspolicies.telemetry.intel.com"]
+    administrator("apply", "--server-side", "--validate=false", "-f", "-", text=json.dumps(crd))
+    administrator("wait", "--for=condition=Established", "crd/taspolicies.telemetry.intel.com")
+    for body in policies:
+        url = f"{collection(body)}?dryRun=All&fieldValidation=Strict"
+        administrator("create", "--raw", url, "-f", "-", text=json.dumps(body))
 
 
 def test_the_crd_is_upgraded_with_its_policies(administrator, render):
