@@ -178,7 +178,7 @@ _AIMS: Sequence[tuple[tuple[str, ...], str, str, str, float]] = (
 _BOUND = (
     "What bounds the misses on PlanetLab: `oracle` knows each pod's mean demand beforehand, and leaves as many",
     "hot node-minutes: consecutive five minutes of these traces are nearly independent, so no ranking foresees",
-    "them. At a load of 70 % they keep a quarter of all node-minutes over 80 %; evictions take a sixth of those away.",
+    "them. At a load of 70 % they keep a quarter of all node-minutes over 80 %; evictions take a tenth of those away.",
     "koordinator's nodes stay cooler because it refuses nodes above 65 %: a quarter of its pods' time is",
     "spent pending.",
 )

@@ -52,28 +52,32 @@ class MetricColumn:
     `values` is NaN on `unusable` nodes. `any_unreported`: some node has not reported the metric yet.
     """
 
+    usable: Bools
+    unusable: NodeMask
+    any_unreported: bool
+
     def __init__(
         self,
         metric: str,
         readings: Column,
         nodes: NodeIndex,
         before: "MetricColumn | None" = None,
-        *,
-        moved: bool = False,
+        orders: dict[Operator, Positions] | None = None,
     ) -> None:
-        """`before`: whose equal parts are shared. `moved`: its values changed by finite amounts, and nothing else did."""
+        """`before`: whose equal parts are shared. `orders`: of `before`, by operator, what sorts similar values; then the readings
+        are the earlier ones but for finite amounts, so that the same nodes are usable.
+        """
         self.metric = metric
         self._nodes = nodes
         self.readings = readings
-        self._orders: dict[Operator, Positions] = {}
-        """By operator, what sorts similar values."""
-        if before is not None and moved:
+        if before is not None and orders is not None:
             self.usable, self.unusable = before.usable, before.unusable
-            self.any_unreported, self._orders = before.any_unreported, before._orders
+            self.any_unreported = before.any_unreported
         else:
             self.usable = readings.usable
             self.unusable = NodeMask(nodes, ~self.usable).reuse(before.unusable if before else None)
             self.any_unreported = bool(readings.unreported.any())
+        self._orders = {} if orders is None else orders
         self._met: dict[tuple[Operator, float], Bools] = {}
         self._held_back: dict[tuple[Operator, float], Bools] = {}
         self._classes: dict[Operator, Positions] = {}
@@ -81,7 +85,7 @@ class MetricColumn:
     def moved(self, added: Floats) -> "MetricColumn":
         """Return the column with these finite amounts added to the readings, shape (nodes,)."""
         readings = self.readings._replace(values=self.readings.values + added)
-        return MetricColumn(self.metric, readings, self._nodes, self, moved=True)
+        return MetricColumn(self.metric, readings, self._nodes, self, self._orders)
 
     @cached_property
     def values(self) -> Floats:
