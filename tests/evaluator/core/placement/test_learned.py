@@ -102,3 +102,13 @@ def test_what_was_learned_goes_with_its_policy(fleet):
     fleet.learned.keep({KEY: frozenset()})
     assert fleet.added is None
     assert fleet.learned.version > version
+
+
+def test_an_increase_beyond_all_numbers_is_dropped(fleet):
+    """Values of a node may be as large as a double; the difference of two is not."""
+    for number in range(4 * LEAST_TRIALS):
+        fleet.values[f"n{number}"] = -1.7e308
+        fleet.bind(f"n{number}")
+        fleet.values[f"n{number}"] = 1.7e308 if number % 4 else -1.6e308
+        fleet.settle()
+    assert math.isfinite(fleet.added.per_pod)

@@ -175,3 +175,30 @@ def test_scores_of_any_readings_are_in_range_and_in_order(by, values, operator, 
     by_reading = sorted(range(len(values)), key=lambda n: sign * values[n])
     if sign:
         assert [found[n] for n in by_reading] == sorted(found, reverse=True)
+
+
+VALUES = st.lists(st.floats(allow_nan=True), min_size=4, max_size=4)
+
+
+@given(VALUES, st.lists(st.floats(-1e300, 1e300), min_size=4, max_size=4), st.floats(-5, 5))
+def test_a_column_with_added_amounts_is_the_one_of_their_sums(values, added, target):
+    """The same nodes are usable, and match; nodes without an amount may be left out."""
+    nodes = tuple("abcd")
+
+    def column(values):
+        store = Store(stale_after=10.0, started=0.0)
+        store.subscribe(["m"])
+        for node, value in zip(nodes, values, strict=True):
+            store.report(node, Delta({"m": float(value)}), NOW)
+        return MetricTable(nodes, {"m": store.column("m", nodes, NOW)}).column("m")
+
+    plain, amounts = column(values), np.array(added)
+    whole, moved = column(np.array(values) + amounts), plain.moved(amounts)
+    assert moved.usable.tolist() == whole.usable.tolist()
+    for operator in Operator:
+        rule = Rule("m", operator, target)
+        assert moved.classes(operator).tolist() == whole.classes(operator).tolist()
+        with_them = set(plain.matches_with(rule, amounts).tolist())
+        expected = set(whole.matches(rule).nonzero()[0].tolist())
+        assert expected - with_them <= set((amounts == 0).nonzero()[0].tolist())
+        assert with_them <= expected
