@@ -3,6 +3,7 @@
 import contextlib
 import copy
 import secrets
+from http import HTTPStatus
 
 from sandbox.client.client import STRATEGIC, ApiError
 from sandbox.client.objects import NAMESPACES, NODES, PODS, POLICIES, ObjectKind
@@ -74,9 +75,19 @@ class World:
         return full
 
     async def edit_policy(self, name, **strategies):
-        """Replace the strategies of a policy."""
-        found = await self.client.get(POLICIES, name, self.namespace)
-        await self.client.update(POLICIES, {**found, "spec": spec_of(**strategies)})
+        """Replace the strategies of a policy, however often its status is written meanwhile."""
+
+        async def edited():
+            found = await self.client.get(POLICIES, name, self.namespace)
+            try:
+                await self.client.update(POLICIES, {**found, "spec": spec_of(**strategies)})
+            except ApiError as error:
+                if error.status != HTTPStatus.CONFLICT:
+                    raise
+                return False
+            return True
+
+        await self.eventually(edited)
 
     async def add_pod(self, name, policy="", node="", **spec):
         """Create a pod with a policy, bound to a node if one is named."""
