@@ -320,6 +320,14 @@ def test_values_of_other_objects_have_their_effect(render):
     assert monitor["podMetricsEndpoints"][0]["interval"] == "30s"
 
 
+def test_monitors_can_have_an_interval_shorter_than_prometheus_own_timeout(render):
+    """The Prometheus operator ignores a monitor whose timeout is above its interval; Prometheus shortens its default."""
+    monitors = [one for (kind, _), one in render({"monitoring": {"enabled": True, "interval": "5s"}}).items() if kind == "PodMonitor"]  # fmt: skip
+    endpoints = [one for monitor in monitors for one in monitor["spec"]["podMetricsEndpoints"]]
+    assert [one["interval"] for one in endpoints] == ["5s", "5s"]
+    assert not [one for one in endpoints if "scrapeTimeout" in one]
+
+
 def test_objects_can_be_left_to_others(render):
     off = {"create": False}
     objects = render(
