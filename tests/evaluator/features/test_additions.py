@@ -135,7 +135,7 @@ class Tree:
     def __init__(self, folder):
         self.folder = folder
         for name in COPIED:
-            ignored = shutil.ignore_patterns("__pycache__")
+            ignored = shutil.ignore_patterns("*.pyc.*")  # bytecode that is being written
             shutil.copytree(ROOT / name, folder / name, ignore=ignored)
 
     def add_feature(self, name, module):
@@ -158,7 +158,7 @@ class Tree:
         done = subprocess.run(
             [sys.executable, "-c", COMMON + textwrap.dedent(script)],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PYTHONPATH": str(self.folder)},
             capture_output=True,
             text=True,
             check=False,

@@ -71,7 +71,7 @@ def without_node_actions(tmp_path):
     shutil.copytree(
         ROOT / "evaluator",
         tmp_path / "evaluator",
-        ignore=shutil.ignore_patterns("node_actions", "__pycache__"),
+        ignore=shutil.ignore_patterns("node_actions", "*.pyc.*"),
     )
     registry = tmp_path / "evaluator/features/registry.py"
     lines = registry.read_text().splitlines(keepends=True)
