@@ -28,6 +28,8 @@ from tests.patience import PATIENCE
 from tests.workers import (  # noqa: F401  hooks
     pytest_collection,
     pytest_collection_modifyitems,
+    pytest_configure_node,
+    pytest_sessionstart,
     pytest_xdist_make_scheduler,
 )
 

@@ -1,4 +1,4 @@
-"""A process that has imported a program and forks itself for each start of it: `forkserver.py <program> <listening socket>`.
+"""A process that imports a program when first asked and forks itself for each start of it: `forkserver.py <program> <listening socket>`.
 
 A connection carries one start: argv and environment as JSON after four bytes of length, with stdin, stdout and stderr; the
 answers are the pid and, later, the exit status. The server and its forks end when its stdin is closed.
@@ -11,6 +11,7 @@ import importlib
 import json
 import os
 import runpy
+import select
 import selectors
 import signal
 import socket
@@ -98,12 +99,14 @@ def _request(connection: socket.socket) -> tuple[list[str], dict[str, str], list
 
 def main() -> None:
     program, number = sys.argv[1:]
+    listener = socket.socket(fileno=int(number))
+    select.select([listener, sys.stdin], [], [])  # it may never be asked
     for module in (f"{program}.main", *_ON_DEMAND.get(program, ())):
         importlib.import_module(module)
     if program == "agent":
         importlib.import_module("collectors.registry").entries()  # imports all collectors
     gc.freeze()  # a collection would write to the objects of these modules, and so copy their pages in each fork
-    argv = Server(socket.socket(fileno=int(number))).serve()
+    argv = Server(listener).serve()
     if argv[0] == "-m":
         sys.argv = argv[1:]
         runpy.run_module(argv[1], run_name="__main__", alter_sys=True)

@@ -204,21 +204,32 @@ class Cluster(cluster.Cluster):
 
 @functools.cache
 def _server(program: str) -> Path:
-    """Start the process to fork, once; it ends with this one, as do its forks. Returns its socket."""
-    path = Path(tempfile.mkdtemp(prefix="preloaded-")) / "socket"
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    listener.listen()
-    with listener:
-        process = subprocess.Popen(
-            [sys.executable, "-P", str(SERVER), program, str(listener.fileno())],
-            stdin=subprocess.PIPE,
-            pass_fds=[listener.fileno()],
-        )
-    _servers.append((process, path.parent))
-    return path
+    """Return the socket of the process to fork: that of all workers, or one started here."""
+    return shared / program if shared else start_servers(program) / program
 
 
+def start_servers(*programs: str) -> Path:
+    """Start processes to fork; they import their program when first asked. Returns the folder of their sockets.
+
+    They end with this process, as do their forks.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="preloaded-"))
+    for program in programs:
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(folder / program))
+        listener.listen()
+        with listener:
+            process = subprocess.Popen(
+                [sys.executable, "-P", str(SERVER), program, str(listener.fileno())],
+                stdin=subprocess.PIPE,
+                pass_fds=[listener.fileno()],
+            )
+        _servers.append((process, folder))
+    return folder
+
+
+shared: Path | None = None
+"""In a worker process: the folder of the sockets that it shares with the others."""
 _servers: list[tuple["subprocess.Popen[bytes]", Path]] = []
 """Processes and the folders of their sockets. Held, because a server ends when its stdin is closed."""
 
@@ -230,5 +241,5 @@ def stop() -> None:
         assert process.stdin is not None
         process.stdin.close()
         process.wait()
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, ignore_errors=True)  # it may be that of another, too
     _server.cache_clear()

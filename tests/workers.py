@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
+from tests import preloaded
+
 _SHARING = ("tests/agent/rules/prometheus/", "tests/browser/")
 """Folders whose files share a server or a browser, and so one worker."""
 
@@ -46,6 +48,24 @@ def pytest_collection(session: pytest.Session) -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(10_000)
         gc.enable()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Let all workers fork the same processes: each would otherwise import the programs into processes of its own."""
+    if worker := getattr(session.config, "workerinput", None):
+        preloaded.shared = Path(worker["preloaded"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker which processes it forks."""
+    if not _folder:
+        _folder.append(preloaded.start_servers(*preloaded.PROGRAMS))
+    node.workerinput["preloaded"] = str(_folder[0])
+
+
+_folder: list[Path] = []
+"""The sockets of the processes to fork, in the process that controls the workers."""
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
