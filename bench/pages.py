@@ -2,14 +2,16 @@
 
 A plain TLS socket schedules pods at a fixed rate, filter and prioritize by names for each, and checks every response, while
 browsers in another process fetch the pages in turn, as HTML. One JSON line per case: first without browsers, then with ten
-that refresh as the pages' script does, then with ten that refresh each second. `first_page_ms`: the page that imports and
-compiles the templates. `queued_ms` is the time that the evaluator's threads waited for a CPU: if it is not small, latencies
+that refresh as the pages' script does, then with ten that refresh each second; then, while agents change 1 % of their readings
+each second, without browsers and with ten that show live pages. `first_page_ms`: the page that imports and compiles the
+templates. `core_percent` and `history_mb`: the evaluator's CPU, and the memory that its history counts. `queued_ms` is the time that the evaluator's threads waited for a CPU: if it is not small, latencies
 are the machine's.
 
     python -P bench/pages.py [--nodes 5000] [--policies 50] [--seconds 10]
 """
 
 import http.client
+import re
 import statistics
 import threading
 import time
@@ -18,7 +20,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from bench import cases, cluster, commandline, processes, scene
+from bench import cases, cluster, commandline, measure, processes, scene
 from bench.cases import Change
 from bench.commandline import Line
 from bench.scene import Scene, Sizes
@@ -26,8 +28,13 @@ from bench.scene import Scene, Sizes
 BROWSERS = 10
 PERIODS = (10.0, 1.0)
 """Seconds between two refreshes of each browser; the first is that of the pages' script."""
+_JOIN = 2.0
+"""Seconds for the end of all browsers: live ones may wait longer for an event."""
 _AIM = "p50_ms <= 2 loops, p99_ms <= 5 loops"
 _OFF = Change("no browsers", 0, cases.nothing, _AIM)
+_CHANGING = replace(_OFF, name="no browsers, 1 % of readings new each second", change=cases.report)
+_LIVE = "{} live browsers, 1 % of readings new each second"
+_EVENT = re.compile(r"retry: (?P<retry>\d+)\nid: (?P<id>\S+)\n")
 
 
 class Fetched(NamedTuple):
@@ -40,12 +47,17 @@ class Fetched(NamedTuple):
 def browse(
     connection: "Connection[Any, Any]", port: int, paths: Sequence[str], period: float
 ) -> None:
-    """Refresh pages until a message arrives, then send the durations. Raises RuntimeError for an error status."""
+    """Refresh pages until a message arrives, then send the durations. Raises RuntimeError for an error status.
+
+    Without a period, the pages are live: fetched when an event says that they changed.
+    """
     fetched: list[Fetched] = []
     ending = threading.Event()
     browsers = [
         threading.Thread(
-            target=_refresh, args=(port, paths, number, period, fetched, ending), daemon=True
+            target=_refresh if period else _listen,
+            args=(port, paths, number, period, fetched, ending),
+            daemon=True,
         )
         for number in range(BROWSERS)
     ]
@@ -53,8 +65,11 @@ def browse(
         browser.start()
     connection.recv()
     ending.set()
+    until = time.monotonic() + _JOIN
     for browser in browsers:
-        browser.join()
+        browser.join(max(0.0, until - time.monotonic()))
+    while not fetched:  # a busy machine has not drawn the first page yet
+        time.sleep(_JOIN / 100)
     connection.send(fetched)
 
 
@@ -75,6 +90,48 @@ def _refresh(
         took = time.perf_counter() - begun
         fetched.append(Fetched(took, size))
         wait = max(0.0, period - took)
+
+
+def _listen(
+    port: int,
+    paths: Sequence[str],
+    number: int,
+    _period: float,
+    fetched: list[Fetched],
+    ending: threading.Event,
+) -> None:
+    """Show a live page, as the pages' script does: fetch it when it changed."""
+    path, position = paths[number % len(paths)], ""
+    ending.wait(number / BROWSERS)
+    while not ending.is_set():
+        begun = time.perf_counter()
+        size = fetch(port, path)
+        fetched.append(Fetched(time.perf_counter() - begun, size))
+        position = _changed(port, path, position, ending)
+
+
+def _changed(port: int, path: str, position: str, ending: threading.Event) -> str:
+    """Wait until a page changed, as EventSource does; return the position of the event."""
+    while not ending.is_set():
+        text = _get(port, path, {"Accept": "text/event-stream", "Last-Event-ID": position})
+        if (found := _EVENT.search(text)) is None:
+            raise RuntimeError(f"{path}: no event in {text[:200]!r}")
+        position = found["id"]
+        if "event: change" in text:
+            ending.wait(int(found["retry"]) / 1e3)
+            break
+    return position
+
+
+def _get(port: int, path: str, headers: dict[str, str]) -> str:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path, headers=headers)
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    if response.status != 200:
+        raise RuntimeError(f"{path}: {response.status}")
+    return body
 
 
 def fetch(port: int, path: str) -> int:
@@ -123,10 +180,27 @@ def measured(nodes: int = 5000, policies: int = 50, seconds: float = 10.0) -> It
                 browsers.send("end")
                 found: list[Fetched] = browsers.recv()
             yield {**line, **_pages(found)}
+    with scene.streaming(sizes, nodes) as around:
+        around.site.evaluator.until("/readyz")
+        changing = replace(_CHANGING, count=nodes)
+        yield _line(changing, around, {})
+        around.site.evaluator.until("/readyz")
+        spec = (around.site.evaluator.ops_port, paths(around.site.names), 0.0)
+        with processes.beside(browse, *spec) as browsers:
+            line = _line(replace(changing, name=_LIVE.format(BROWSERS)), around, {})
+            browsers.send("end")
+            found = browsers.recv()
+        yield {**line, **_pages(found)}
 
 
 def _line(case: Change, around: Scene, more: Line) -> Line:
-    return {**case.run(around), "benchmark": "pages", **more}
+    pid = around.ours.pid
+    cpu, begun = measure.cpu_seconds(pid), time.monotonic()
+    line = case.run(around)
+    core = (measure.cpu_seconds(pid) - cpu) / (time.monotonic() - begun)
+    size = around.site.evaluator.metric("plimsoll_history_size_bytes")
+    figures = {"core_percent": round(100 * core, 1), "history_mb": round(size / 1e6, 2)}
+    return {**line, "benchmark": "pages", **figures, **more}
 
 
 def _pages(found: Sequence[Fetched]) -> Line:

@@ -1,8 +1,8 @@
 """How long the evaluator blocks its event loop: the CPU time of the longest callback.
 
-Runs the decision loop, the store and the ops pages in this process, without network, agents and writers: 5,000 nodes, 1,000
-metrics, 100 policies of 100 rules. Every callback of the loop is timed. Prints one JSON line per case, in milliseconds of
-CPU time, which is reliable on a busy machine:
+Runs the decision loop, the store, the history and the ops pages in this process, without network, agents and writers: 5,000
+nodes, 1,000 metrics, 100 policies of 100 rules. Every callback of the loop is timed. Prints one JSON line per case, in
+milliseconds of CPU time, which is reliable on a busy machine:
 
     start       the first decisions, before any node has reported, then while all nodes send their first report
     rest        all nodes confirm their readings once a second
@@ -11,16 +11,22 @@ CPU time, which is reliable on a busy machine:
     explain-pods   the same, while those of pods and nodes are requested
     browser     the same, while the pages for a browser are requested, as HTML
     metrics     the same, while /metrics is requested, with gzip
+    live        the same, while ten browsers show pages that are live
+
+`history_ms_per_s` is the CPU time of recording, and `live_ms_per_s` that of the live pages, in each second.
 
     python -P bench/stalls.py [--nodes 5000] [--metrics 1000] [--policies 100] [--rules 100] [--seconds 6]
 """
 
 import asyncio
+import functools
 import gc
 import itertools
 import random
+import re
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+import types
+from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,13 +41,23 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
+from evaluator.core.pages import PagePart
+from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
+from evaluator.features.history.history import History
+from evaluator.features.history.live import Live
+from evaluator.features.history.metrics import HistoryMetrics
+from evaluator.features.history.page import HistoryReports, section
+from evaluator.features.history.pods import PodDecisions
+from evaluator.features.history.recorder import Recorder
+from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
-from plimsoll.http.types import Request
+from evaluator.features.pages.targets import Targets
+from plimsoll.http.types import Request, Response
 from plimsoll.process import garbage
 from wire.codec import Delta
 
@@ -49,6 +65,73 @@ CHANGING = 0.01
 Page = tuple[str, dict[str, list[str]]]
 """Path and query."""
 AIM = "longest_ms <= 5 loops"
+BROWSERS = 10
+_HISTORY = 64 << 20
+"""Bytes, the default of --historySize."""
+_RETRY = re.compile(r"retry: (\d+)")
+
+
+class Spent:
+    """The CPU time of one part of the work, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def steps(self, work: Iterator[None]) -> Iterator[None]:
+        """Run the steps of a generator."""
+        while True:
+            begun = time.thread_time()
+            try:
+                next(work)
+            except StopIteration:
+                return
+            finally:
+                self.seconds += time.thread_time() - begun
+            yield
+
+    @types.coroutine
+    def of(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run a coroutine; return its result."""
+        step = functools.partial(work.send, None)
+        while True:
+            begun = time.thread_time()
+            try:
+                waited = step()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.seconds += time.thread_time() - begun
+            try:
+                step = functools.partial(work.send, (yield waited))
+            except asyncio.CancelledError as error:
+                step = functools.partial(work.throw, error)
+
+
+class Past:
+    """A history as its feature wires it, and the CPU time that recording takes."""
+
+    def __init__(self, decider: DecisionLoop, figures: Metrics) -> None:
+        self.spent = Spent()
+        history, series = History(_HISTORY * 9 // 16, 24 * 3600.0), Series(_HISTORY * 6 // 16)
+        self._recorder = Recorder(history, series, HistoryMetrics(figures.registry))
+        self.reports = HistoryReports(
+            history,
+            series,
+            decider.newest,
+            Live(history, tuple),
+            PodDecisions(history, decider.newest, str, _HISTORY // 16),
+            started=time.time(),
+            clock=time.time,
+        )
+        decider.followers.append(self.decided)
+
+    def decided(self, decisions: Decisions, now: float) -> Iterator[None]:
+        """Record what changed."""
+        return self.spent.steps(self._recorder.decided(decisions, now))
+
+    async def sample(self) -> None:
+        """Sample readings until cancelled."""
+        await self.spent.of(self._recorder.sample())
 
 
 class Stretches:
@@ -145,17 +228,19 @@ class Bench:
         cluster, figures = ClusterCache(), Metrics()
         self.store = Store(stale_after=60.0, started=time.monotonic())
         self.decider = DecisionLoop(cluster, self.store, Subscriptions(), figures)
-        self.operations = OpsServer(
-            self.decider,
-            figures,
-            pages=routes(Reports(PageSources(self.decider, cluster, clock=time.monotonic))),
-        )
+        self.past, self.live = Past(self.decider, figures), Spent()
+        part = PagePart(section=section(self.past.reports, shown=True), past=self.past.reports)
+        sources = PageSources(self.decider, cluster, clock=time.monotonic, parts=lambda: (part,))
+        pages = routes(Reports(sources), Targets(sources.sections))
+        self.operations = OpsServer(self.decider, figures, pages=pages)
         cluster.policies.replace(
             generated(**{name: sizes[name] for name in ("policies", "metrics", "rules")})
         )
         cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
         cluster.pods.replace([_pod(key) for key in cluster.policies.objects])
         self.policies = list(cluster.policies.objects)
+        self.drawn = 0
+        """Pages drawn for live browsers."""
 
     @property
     def explained(self) -> list[Page]:
@@ -179,6 +264,7 @@ class Bench:
             ("/pods", {}),
             ("/pods/bench/of-policy-0", {}),
             ("/rules", {}),
+            ("/history", {}),
         ]
 
     async def run(self) -> AsyncIterator[Line]:
@@ -187,7 +273,8 @@ class Bench:
         garbage.raise_thresholds()
         gc.collect()
         stretches.watch()
-        tasks = [asyncio.create_task(self.decider.run())]
+        work = (self.decider.run(), self.past.sample())
+        tasks = [asyncio.create_task(one) for one in work]
         self.decider.touch()
         await self._decided()
         for name in self.names:
@@ -212,10 +299,23 @@ class Bench:
         }
         for case, pages in cases.items():
             await stretches.begin()
+            recorded = self.past.spent.seconds
             await self.reading(pages)
-            yield stretches.line(case, self.sizes)
-        for task in tasks:
+            spent = self.past.spent.seconds - recorded
+            yield stretches.line(case, {**self._share("history", spent), **self.sizes})
+        await stretches.begin()
+        browsers = [asyncio.create_task(self.browse(number)) for number in range(BROWSERS)]
+        await asyncio.sleep(self.seconds)
+        line = stretches.line("live", {**self._share("live", self.live.seconds), **self.sizes})
+        yield {**line, "drawn": self.drawn}
+        for task in (*tasks, *browsers):
             task.cancel()
+        for ended in await asyncio.gather(*tasks, *browsers, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
+
+    def _share(self, name: str, spent: float) -> Line:
+        return {f"{name}_ms_per_s": round(1e3 * spent / self.seconds, 2)}
 
     async def _decided(self) -> None:
         before = self.decider.latest
@@ -257,6 +357,27 @@ class Bench:
             if time.monotonic() > until:
                 return
         await asyncio.sleep(self.seconds)  # there are none
+
+    async def browse(self, number: int) -> None:
+        """Show a live page until cancelled, as its script does: an event has it fetched again."""
+        path, query = self.browser[number % len(self.browser)]
+        position = self.past.reports.position
+        while True:
+            asked = {"accept": "text/event-stream", "last-event-id": position}
+            request = Request("GET", path, query, asked)
+            answer = await self.live.of(self._answer(request))
+            text = answer.body.decode()
+            position = text.partition("id: ")[2].split("\n")[0]
+            if "event: change" in text:
+                request = Request("GET", path, query, {"accept": "text/html"})
+                await self.live.of(self._answer(request))
+                self.drawn += 1
+            found = _RETRY.search(text)
+            assert found is not None, text
+            await asyncio.sleep(int(found[1]) / 1e3)
+
+    async def _answer(self, request: Request) -> Response:
+        return await self.operations.answer(request)
 
     async def get(self, path: str, query: dict[str, list[str]]) -> None:
         """Render one page of the ops port. Raises RuntimeError for an error status."""

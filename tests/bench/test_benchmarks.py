@@ -70,8 +70,10 @@ def test_stalls_benchmark_runs():
     lines = lines_of(
         "stalls", "--nodes=40", "--metrics=20", "--policies=4", "--rules=6", "--seconds=0.3"
     )
-    cases = ["start", "rest", "readings", "explain", "explain-pods", "browser", "metrics"]
+    cases = ["start", "rest", "readings", "explain", "explain-pods", "browser", "metrics", "live"]
     assert [line["case"] for line in lines] == cases
+    assert lines[2]["history_ms_per_s"] > 0
+    assert lines[-1]["live_ms_per_s"] > 0
     for line in lines:
         assert 0 < line["p999_ms"] <= line["longest_ms"]
         assert line["callbacks"] > line["over_5_ms"]
@@ -79,10 +81,13 @@ def test_stalls_benchmark_runs():
 
 
 def test_pages_benchmark_runs():
-    quiet, *browsed = lines_of("pages", "--nodes=40", "--policies=4", "--seconds=1.2")
-    assert "pages" not in quiet
-    assert len(browsed) == len(pages.PERIODS)
-    for line in (quiet, *browsed):
+    lines = lines_of("pages", "--nodes=40", "--policies=4", "--seconds=1.2")
+    quiet, *refreshed, changing, live = lines
+    browsed = (*refreshed, live)
+    assert not {"pages"} & {*quiet, *changing}
+    assert len(refreshed) == len(pages.PERIODS)
+    for line in lines:
+        assert line["core_percent"] > 0
         assert 0 < line["p50_ms"] <= line["p99_ms"] <= line["max_ms"]
         assert "met" in line
     for line in browsed:

@@ -142,7 +142,7 @@ class HistoryReports:
             "since": rfc3339.millis(made.since),
             "until": rfc3339.millis(made.until),
             "parts": _parts(made.since, made.until),
-            **made.as_json(),
+            **await stepwise(made.as_json()),
         }
 
     def _on(self) -> History:

@@ -3,6 +3,7 @@
 Records are read twice, in steps: to choose the rows that changed most, and to fill them in. No step reads more than a chunk.
 """
 
+import heapq
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -61,18 +62,20 @@ class Timeline:
     rows: Sequence[Row]
     more: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> Steps[dict[str, Any]]:
         """Return the timeline as data."""
-        rows = [
-            {
-                "name": row.name,
-                "transitions": row.transitions,
-                "now": Phase(int(row.phases[-1])).word,
-                "violatedShare": round(row.violated_share, 4),
-                "runs": row.runs(),
-            }
-            for row in self.rows
-        ]
+        rows = []
+        for row in self.rows:
+            rows.append(
+                {
+                    "name": row.name,
+                    "transitions": row.transitions,
+                    "now": Phase(int(row.phases[-1])).word,
+                    "violatedShare": round(row.violated_share, 4),
+                    "runs": row.runs(),
+                }
+            )
+            yield
         return {"columns": COLUMNS, "rows": rows, "rowsMore": self.more}
 
 
@@ -108,17 +111,20 @@ def timeline(
             counts[str(block.symbols[number])] += int(numbers[number])
         yield
     worst = yield from _worst(decisions, wanted, by)
-    order = sorted(counts.keys() | worst.keys(), key=lambda n: (-worst.get(n, 0), -counts[n], n))
-    yield
-    names = order[:most]
+    every = [*(counts.keys() | worst.keys())]
+    names: list[str] = []
+    for begin in range(0, len(every), _CHUNK):
+        among = [*names, *every[begin : begin + _CHUNK]]
+        names = heapq.nsmallest(most, among, lambda n: (-worst.get(n, 0), -counts[n], n))
+        yield
     present = yield from _present(decisions, wanted, names, by)
     filled = _Filled(names, by, query.since, query.until)
     for block, records in _chunks(history, wanted):
         filled.add(block, records)
         yield
-    matrix = filled.rows(present)
+    matrix = yield from filled.rows(present)
     rows = [Row(name, counts[name], matrix[number]) for number, name in enumerate(names)]
-    return Timeline(query.since, query.until, rows, len(order) - len(names))
+    return Timeline(query.since, query.until, rows, len(every) - len(names))
 
 
 def _fields(query: Query) -> dict[str, Any]:
@@ -211,12 +217,13 @@ class _Filled:
             worst[column] = max(worst[column], was, now)
             after[column] = now
 
-    def rows(self, present: Mapping[_Key, int]) -> Phases:
+    def rows(self, present: Mapping[_Key, int]) -> Steps[Phases]:
         """Return the worst phase of each row in each part, shape (rows, COLUMNS). `present`: phases without a record."""
         matrix = np.zeros((len(self._rows), COLUMNS), np.uint8)
         for key, (worst, after) in self._tracks.items():
             row = self._rows[getattr(key, self._by)]
             np.maximum(matrix[row], _carried(self._first[key], worst, after), out=matrix[row])
+            yield
         for key, phase in present.items():
             number = self._rows.get(getattr(key, self._by))
             if number is not None and key not in self._tracks:

@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +20,7 @@ from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
 from evaluator.core.report import PodAnswer
+from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History
 from evaluator.features.history.live import MOST, Live
 from evaluator.features.history.page import HistoryReports, section
@@ -27,6 +29,7 @@ from evaluator.features.history.records import Kind
 from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
+from evaluator.features.pages.rendering import Drawing
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.pages.targets import Targets
 from plimsoll.http.types import Parts, Request
@@ -34,6 +37,7 @@ from tests.patience import PATIENCE
 from wire.codec import Delta
 
 NOW = 1_700_000_000.0
+TEMPLATES = Path(history_page.__file__).parent / "templates"
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
 
 
@@ -193,6 +197,22 @@ async def test_html_page_shows_the_records_and_keeps_hostile_text_inert(pages):
     assert "evicted" in text
     for raw in ("<script>alert", "\u202e", "\x1b"):
         assert raw not in text
+
+
+async def test_no_piece_of_a_page_grows_with_records_and_rows(pages):
+    """A piece is drawn in one step of the event loop."""
+    found = json.loads(await pages.get("/history.json", by="node", since="10m"))
+    runs = [[column, 1, "violated"] for column in range(0, 240, 2)]
+    row = {"name": "node-a", "transitions": 1, "now": "clear", "violatedShare": 0.5, "runs": runs}
+    around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
+    around |= {"root": "./", "navigation": [], "version": "1"}
+    drawing, most = Drawing(TEMPLATES), []
+    for count in (4, 40):
+        found["timeline"]["rows"] = [row] * count
+        shown = {**found, "records": found["records"] * count}
+        pieces = drawing._templates.pieces("history.html", {**around, "page": shown})
+        most.append(max(map(len, pieces)))
+    assert most[1] == most[0]
 
 
 async def test_page_says_that_the_history_is_off():

@@ -80,9 +80,8 @@ def test_node_that_violates_all_the_time_is_shown_without_a_record(parsed, rule)
 
     def rows(**query):
         by = query.pop("by", "node")
-        made = finished(
-            timeline(history, decisions, Query(since=0.0, until=60.0, **query), by=by)
-        ).as_json()
+        query = Query(since=0.0, until=60.0, **query)
+        made = finished(finished(timeline(history, decisions, query, by=by)).as_json())
         return {row["name"]: (row["runs"], row["violatedShare"]) for row in made["rows"]}
 
     always = ([[0, COLUMNS, "violated"]], 1.0)
@@ -91,6 +90,19 @@ def test_node_that_violates_all_the_time_is_shown_without_a_record(parsed, rule)
     assert rows(namespace="ns", by="policy", node="node-b") == {"ns/demo": always}
     assert rows(node="node-b", by="policy") == {"ns/demo": always, "else/other": always}
     assert rows(node="node-a", by="policy") == {}
+
+
+def test_timeline_of_many_policies_is_made_in_small_steps(parsed):
+    """The phases of each policy on each node are a step of their own: all of them take tens of milliseconds."""
+    history, policies = History(1 << 20, 1e9), [parsed(f"demo-{n}") for n in range(20)]
+    for policy in policies:
+        for position in range(len(NODES)):
+            add(history, policy, StrategyName.DONTSCHEDULE, position, 0, 3, 1.0)
+    query = Query(since=0.0, until=60.0)
+    steps = list(timeline(history, Decisions(), query, by="node"))
+    assert len(steps) >= len(policies) * len(NODES)
+    made = finished(timeline(history, Decisions(), query, by="node"))
+    assert len(list(made.as_json())) == len(made.rows) == len(NODES)
 
 
 def test_rows_beyond_the_most_are_counted(parsed):
