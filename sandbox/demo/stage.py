@@ -4,6 +4,7 @@ import contextlib
 import json
 import shlex
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from sandbox.cluster import Cluster, ClusterSpec
 from sandbox.config import DemoSettings
 from sandbox.demo import shell
 from sandbox.demo.narrator import Narrator, NotSeenError
+from sandbox.demo.saved import save
 
 _KINDS: dict[str, ObjectKind] = {
     "Namespace": NAMESPACES,
@@ -72,7 +74,7 @@ async def run_demo(
 ) -> int:
     """Run a demo; return the exit status, 0 only if every step was observed."""
     logs.setup("error")
-    narrator = Narrator()
+    narrator, begun = Narrator(), round(time.time())
     narrator.title(play.title)
     with _folder(settings.dir) as folder:
         narrator.paragraph(
@@ -90,7 +92,11 @@ async def run_demo(
                 narrator.paragraph("The end of the programs' logs:")
                 narrator.print_output(_log_ends(folder))
                 return 1
+            page = f"{cluster.endpoints.ops}/history?by=node&since={begun}"
+            file = await save(http, page, settings.dir)
     narrator.step(f"All {narrator.seen} expected effects were observed")
+    narrator.paragraph("What just happened, as a page that opens without a server:")
+    narrator.print_output(file.as_uri())
     narrator.paragraph(
         "Try it by hand: this starts such a cluster again. The commands above work there as they are, but for generated names "
         "of pods."

@@ -130,7 +130,9 @@ def test_the_demo_works(tmp_path):
     installed = tmp_path / "installed"
     installed.touch()
     flags = f"RUNTIME={installed} BIN={Path(sys.executable).parent}"
-    done = subprocess.run(["bash", "-euo", "pipefail", HERE / "demo.sh"], cwd=ROOT, env={**os.environ, "MAKEFLAGS": flags}, capture_output=True, text=True)  # fmt: skip
+    done = subprocess.run(["bash", "-euo", "pipefail", HERE / "demo.sh"], cwd=ROOT, env={**os.environ, "MAKEFLAGS": flags, "TMPDIR": str(tmp_path)}, capture_output=True, text=True)  # fmt: skip
     output = succeeds(done)
     assert done.stderr == ""
     assert f"All {output.count('✓')} expected effects were observed" in output
+    [page] = tmp_path.glob("plimsoll-demo-*")  # the cluster's folder was removed
+    assert page.as_uri() in output

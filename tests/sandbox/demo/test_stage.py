@@ -15,6 +15,7 @@ from sandbox.config import DemoSettings
 from sandbox.demo.narrator import Narrator, NotSeenError
 from sandbox.demo.stage import Demo, run_demo
 from sandbox.main import DEMOS
+from tests import chromium
 from tests.preloaded import Cluster
 
 pytestmark = pytest.mark.e2e
@@ -50,6 +51,34 @@ async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(capsy
         assert_pasteable(line)
     assert f"--dir={folder}" in shlex.split(lines[-1])
     assert shlex.split(lines[-1])[1] == "up"
+    assert (folder / "demo.html").as_uri() in said
+    if story == "health-metric":
+        await check_saved(folder / "demo.html")
+
+
+async def check_saved(file):
+    """It shows what happened, in local times, and asks no server."""
+    async with (
+        chromium.launched() as browser,
+        chromium.tab(browser, timezone_id="Asia/Kolkata") as tab,
+    ):
+        await tab.show(file.as_uri())
+        assert (tab.errors, tab.requests) == ([], [file.as_uri()])
+        text = await tab.page.inner_text("body")
+        for word in (
+            "violated",
+            "cleared",
+            "evicted",
+            "placed",
+            "health_metric Equals 2",
+            "node-b",
+        ):
+            assert word in text
+        assert await tab.page.locator("svg.strip path").count() > 0
+        assert await tab.page.locator("a[href]:not([href^='#']), form, nav, button").count() == 0
+        assert "UTC" in await tab.page.locator("main time").first.get_attribute("title")
+        colour = "getComputedStyle(document.querySelector('path.is-violated')).fill"
+        assert await tab.page.evaluate(colour) != "rgb(0, 0, 0)"
 
 
 async def test_failed_demo_ends_with_the_logs_of_the_programs(tmp_path, capsys):
