@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import re
 import shutil
@@ -78,13 +79,30 @@ def queries():
     """The panels' queries as Grafana sends them: each variable with its value for All."""
     for dashboard in DASHBOARDS:
         every = {one["name"]: one.get("allValue") for one in dashboard["templating"]["list"]}
-        for panel in dashboard["panels"]:
+        shown = (*dashboard["panels"], {"targets": dashboard["annotations"]["list"]})
+        for panel in shown:
             for target in panel["targets"]:
                 query = target["expr"].replace("$__rate_interval", "5m")
                 for name, value in every.items():
                     query = query.replace(f"${name}", value or "")
                 if not HOST.search(query):
                     yield query
+
+
+def links(cluster):
+    """The links of dashboards and panels to pages, as Grafana opens them."""
+    values = {
+        "pages": cluster.endpoints.ops,
+        "__from:date:iso": "2026-01-02T03:04:05.678Z",
+        "__to:date:iso": "2126-01-02T03:04:05.678Z",
+        "__field.labels.namespace": DEMO,
+        "__field.labels.policy": "demo-policy",
+        "__field.labels.node": cluster.spec.nodes[0],
+    }
+    for dashboard in DASHBOARDS:
+        of_panels = (p["fieldConfig"]["defaults"].get("links", ()) for p in dashboard["panels"])
+        for link in itertools.chain(dashboard["links"], *of_panels):
+            yield re.sub(r"\$\{([^}]+)\}", lambda match: values[match[1]], link["url"])
 
 
 @pytest.fixture
@@ -216,3 +234,7 @@ async def test_every_query_returns_data(cluster, server, custom_metrics):
         await eventually(answered, every=0.1)
     except TimeoutError:
         pytest.fail(f"no data: {missing}")
+    async with aiohttp.ClientSession() as session:
+        for url in links(cluster):
+            async with session.get(url) as response:
+                assert response.status == 200, url

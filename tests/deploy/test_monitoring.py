@@ -34,15 +34,22 @@ QUERIES = [
     for target in panel["targets"]
 ]
 QUERIES += [
+    annotation["expr"]
+    for dashboard in DASHBOARDS.values()
+    for annotation in dashboard["annotations"]["list"]
+]
+QUERIES += [
     variable["query"]
     for dashboard in DASHBOARDS.values()
     for variable in dashboard["templating"]["list"]
     if variable["type"] == "query"
 ]
 
+MANUAL = "https://github.com/kube-plimsoll/kube-plimsoll/blob/main/docs/alerts.md"
+
 # PromQL keywords in use.
 WORDS = re.compile(
-    r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|last_over_time|max|on|or|rate|sum"
+    r"\b(absent|and|by|count|group_left|histogram_quantile|ignoring|increase|label_values|last_over_time|max|offset|on|or|rate|sum"
     r"|time|topk|unless|without)\b"
 )
 
@@ -132,6 +139,7 @@ def metrics_of(query):
     """The metrics in a query: its names without labels, durations, variables and PromQL keywords."""
     bare = re.sub(r'"[^"]*"', "", query)
     bare = re.sub(r"\{[^}]*\}|\[[^\]]*\]", "", bare)
+    bare = re.sub(r"\boffset \w+", "", bare)
     bare = re.sub(r"\b(by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)", "", bare)
     bare = re.sub(r"(label_values\([^,]+),[^)]*\)", r"\1)", bare)
     return set(re.findall(r"[a-zA-Z_:][\w:]*", WORDS.sub("", bare)))
@@ -172,10 +180,11 @@ def test_alerts_and_manual_entries_correspond():
     assert sorted(entries) == sorted(alert["alert"] for alert in ALERTS)
 
 
-def test_alerts_have_severity_and_summary():
+def test_alerts_have_severity_summary_and_a_link_to_their_manual_entry():
     for alert in ALERTS:
         assert alert["labels"]["severity"] in {"critical", "warning", "info"}
-        assert alert["annotations"].keys() == {"summary", "description"}
+        assert alert["annotations"].keys() == {"summary", "description", "runbook_url"}
+        assert alert["annotations"]["runbook_url"] == f"{MANUAL}#{alert['alert'].lower()}"
         assert "for" in alert, "an alert on a momentary problem wakes people for nothing"
 
 

@@ -22,11 +22,14 @@ from plimsoll import VERSION, rfc3339
 from plimsoll.fairlock import FairLock
 from plimsoll.html import assets, headers
 from plimsoll.http.types import Request, Response
+from plimsoll.ratelimit import TokenBucket
 
 _WAITING = 9
 """Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
-_RETRY = 1_000
-"""Milliseconds after which a live page asks again: it is drawn at most once a second."""
+_RETRY, _LATER = 1_000, 5_000
+"""Milliseconds after which a live page asks again: it is drawn at most once a second, or less often while many are."""
+_DRAWN_PER_SECOND, _DRAWN_AT_ONCE = 2.0, 4
+"""Live pages, all together, that may be drawn once a second, because each delays kube-scheduler's requests a little."""
 _POLICIES = 50
 """Policies on one page: each has a strip over all nodes."""
 
@@ -129,6 +132,7 @@ class BrowserPages:
         self._reports = reports
         self._targets = targets
         self._replica = socket.gethostname()
+        self._changes = TokenBucket(_DRAWN_PER_SECOND, _DRAWN_AT_ONCE)
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
             ("policies", 0): self._overview,
             ("policies", 2): self._policy,
@@ -174,7 +178,8 @@ class BrowserPages:
         except PageError as failure:
             return responses.error(str(failure), failure.status)
         event = f"event: change\ndata: {position}\n" if changed else ""
-        text = f"retry: {_RETRY}\nid: {position}\n{event}\n"
+        soon = not changed or self._changes.take_now(self._reports.sources.clock())
+        text = f"retry: {_RETRY if soon else _LATER}\nid: {position}\n{event}\n"
         extra = (*headers.UNCACHED, *NEGOTIATED)
         return Response(HTTPStatus.OK, text.encode(), "text/event-stream; charset=utf-8", extra)
 

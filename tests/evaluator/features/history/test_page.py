@@ -299,6 +299,13 @@ async def test_pages_that_wait_are_bounded_and_end_with_the_replica(pages):
     assert "event" not in await pages.event("/")
 
 
+async def test_live_pages_that_change_all_the_time_ask_less_often(pages):
+    """Ten browsers cost kube-scheduler little, and no client can put the others off for longer."""
+    stale = "0123456789ab-1"
+    waits = [int((await pages.event("/", stale))["retry"]) for _ in range(100)]
+    assert waits == [1000] * 4 + [5000] * 96
+
+
 async def test_pages_are_not_live_without_history():
     await Pages(on=False).event("/", status=404)
 
