@@ -191,7 +191,8 @@ def _reading(metric: str, reading: Page) -> str:
             f" ({peers['reading']:g}, median of {_text(peers['nodes'])} peers {peers['median']:g})"
         )
     state = str(reading["state"]).partition(":")[0]
-    return text if state == "fresh" else f"{text} ({state})"
+    notes = [note for note in ("" if state == "fresh" else state, reading.get("cause", "")) if note]
+    return f"{text} ({', '.join(notes)})" if notes else text
 
 
 def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:

@@ -19,6 +19,8 @@ MOST_SIMILAR, MOST_NAMES = 50, 3
 """Metrics with similar names in one report, and names of each."""
 MOST_MATCHING, MOST_MATCHING_BYTES = 500, 24 << 10
 """Names that match patterns in one report, and bytes of them all."""
+MOST_CAUSES, MOST_CAUSES_BYTES, LONGEST_CAUSE = 50, 8 << 10, 300
+"""Causes in one report, bytes of them all, and characters of each."""
 _SERIES = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]{0,199}", re.ASCII)
 
 
@@ -37,6 +39,8 @@ class Snapshot:
     values: Mapping[str, float] = field(default_factory=dict)
     several: Mapping[str, int] = field(default_factory=dict)
     unread: frozenset[str] = frozenset()
+    causes: Mapping[str, str] = field(default_factory=dict)
+    """What values come from, for metrics that say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +63,8 @@ class Delta:
     """The recording rules that fail; None: as reported before."""
     problems: Problems | None = None
     """The problems of the node; None: as reported before."""
+    causes: Mapping[str, str] | None = None
+    """What the values of metrics come from; None: as reported before."""
 
 
 def encode(
@@ -81,7 +87,25 @@ def encode(
             report.full or name in before.values or name in before.several or name in before.unread
         ):
             report.absent.append(index)
+    if now.causes != before.causes:
+        _add_causes(report, metrics, now.causes)
     return report
+
+
+def _add_causes(
+    report: pb.Report, metrics: Sequence[str], causes: Mapping[str, str]
+) -> None:
+    """Add the causes of values, as many as a report may have."""
+    # Also if there are none: the field itself says that they have changed.
+    report.causes.SetInParent()
+    size = 0
+    for index, name in enumerate(metrics):
+        if name in causes:
+            text = one_line(causes[name], LONGEST_CAUSE)
+            size += len(text.encode())
+            if len(report.causes.causes) == MOST_CAUSES or size > MOST_CAUSES_BYTES:
+                return
+            report.causes.causes.add(index=index, text=text)
 
 
 def add_similar(
@@ -175,6 +199,7 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         _matching(report),
         _failing_rules(report),
         _problems(report),
+        _causes(report, metrics),
     )
 
 
@@ -246,6 +271,17 @@ def _problems(report: pb.Report) -> Problems | None:
     ):
         raise MalformedReportError("a problem whose type, reason or time is invalid")
     return Problems(conditions, events)
+
+
+def _causes(report: pb.Report, metrics: Sequence[str]) -> Mapping[str, str] | None:
+    if not report.HasField("causes"):
+        return {} if report.full else None
+    found = report.causes.causes
+    if len(found) > MOST_CAUSES or any(len(entry.text) > LONGEST_CAUSE for entry in found):
+        raise MalformedReportError("too many causes, or too much text of one")
+    if any(entry.index >= len(metrics) for entry in found):
+        raise MalformedReportError(f"an index beyond the {len(metrics)} metrics subscribed to")
+    return {metrics[entry.index]: one_line(entry.text, LONGEST_CAUSE) for entry in found}
 
 
 def _same(one: float, other: float) -> bool:

@@ -29,7 +29,7 @@ class Acknowledgement(_message.Message):
     def __init__(self, type: _Optional[str] = ..., at: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules", "problems")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules", "problems", "causes")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class Report(_message.Message):
     MATCHING_FIELD_NUMBER: _ClassVar[int]
     FAILING_RULES_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -56,7 +57,22 @@ class Report(_message.Message):
     matching: _containers.RepeatedScalarFieldContainer[str]
     failing_rules: FailingRules
     problems: Problems
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ..., problems: _Optional[_Union[Problems, _Mapping]] = ...) -> None: ...
+    causes: Causes
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ..., problems: _Optional[_Union[Problems, _Mapping]] = ..., causes: _Optional[_Union[Causes, _Mapping]] = ...) -> None: ...
+
+class Causes(_message.Message):
+    __slots__ = ("causes",)
+    CAUSES_FIELD_NUMBER: _ClassVar[int]
+    causes: _containers.RepeatedCompositeFieldContainer[Cause]
+    def __init__(self, causes: _Optional[_Iterable[_Union[Cause, _Mapping]]] = ...) -> None: ...
+
+class Cause(_message.Message):
+    __slots__ = ("index", "text")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    text: str
+    def __init__(self, index: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class Problems(_message.Message):
     __slots__ = ("conditions", "events")

@@ -4,9 +4,15 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
 from agent.metric_names import PREFIX, candidates
-from collectors.interface.sample import Family
-from wire.codec import Snapshot
+from collectors.interface.sample import Family, Labels
+from plimsoll.text import one_line
+from wire.codec import LONGEST_CAUSE, Snapshot
 from wire.patterns import Patterns
+
+CAUSE = "_cause"
+"""Of the name of a series whose labels say what the value of a metric comes from, while it is above 0."""
+_MOST_CAUSES = 4
+"""Series that a cause names; the others are counted."""
 
 
 def select(
@@ -14,14 +20,23 @@ def select(
 ) -> Snapshot:
     """Return the value of each metric with a single sample; metrics with several samples are counted, others are absent.
 
-    `unread`: metrics whose source could not be read; without a value they are unknown.
+    `unread`: metrics whose source could not be read; without a value they are unknown. A value has a cause if series
+    `<metric>_cause` are above 0.
     """
     metrics_by_series: dict[str, list[str]] = {}
     for metric in metrics:
         for name in candidates(metric):
             metrics_by_series.setdefault(name, []).append(metric)
     values_by_metric: dict[str, list[float]] = {}
+    causes_by_metric: dict[str, list[tuple[float, str]]] = {}
     for family in families:
+        if family.name.endswith(CAUSE):
+            for metric in metrics_by_series.get(family.name.removesuffix(CAUSE), ()):
+                causes_by_metric.setdefault(metric, []).extend(
+                    (-sample.value, _labels(sample.labels))
+                    for sample in family.samples
+                    if sample.value > 0
+                )
         if family.name not in metrics_by_series and family.type not in {"histogram", "summary"}:
             continue
         for sample in family.samples:
@@ -33,7 +48,27 @@ def select(
         frozenset(
             metric for metric in metrics if metric not in values_by_metric and metric in unread
         ),
+        {
+            metric: _cause(causes)
+            for metric, causes in causes_by_metric.items()
+            if causes and len(values_by_metric.get(metric, ())) == 1
+        },
     )
+
+
+def _labels(labels: Labels) -> str:
+    """Return labels as text, after that of the rule: `gpu: UUID=GPU-1, pci_bus_id=0000:3b:00`."""
+    found = dict(labels)
+    rule = found.pop("rule", "")
+    text = ", ".join(f"{name}={value}" for name, value in found.items() if value)
+    return ": ".join(part for part in (rule, text) if part)
+
+
+def _cause(causes: list[tuple[float, str]]) -> str:
+    """Return the causes of a value, the highest first."""
+    shown = [text for _, text in sorted(causes)[:_MOST_CAUSES]]
+    more = len(causes) - len(shown)
+    return one_line("; ".join(shown) + (f"; and {more} more" if more else ""), LONGEST_CAUSE)
 
 
 def matching(families: Iterable[Family], patterns: Sequence[str]) -> list[str]:

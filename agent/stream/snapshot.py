@@ -69,6 +69,7 @@ class SnapshotReader:
             {**collected.values, **recorded.values},
             {**collected.several, **recorded.several},
             recorded.unread | held,
+            {**collected.causes, **recorded.causes},
         )
 
     def similar(self, absent: Sequence[str]) -> dict[str, list[str]]:

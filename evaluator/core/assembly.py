@@ -29,7 +29,7 @@ from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
-from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.readings.problems import NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import port as agents_port
@@ -71,6 +71,7 @@ class Core:
             self._store.reported_at, stale_after=options.stale_after
         )
         self.problems = NodeProblems()
+        self.causes = NodeCauses()
         self._subscriptions = Subscriptions()
         self._sources = assemble(
             options,
@@ -98,6 +99,7 @@ class Core:
             conditions=self.conditions,
             failing_rules=self.failing_rules,
             problems=self.problems,
+            causes=self.causes,
             registrations=self._sources.registrations,
             placements=self.placements,
         )

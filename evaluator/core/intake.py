@@ -14,7 +14,7 @@ from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.node_conditions import NodeConditions
-from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.readings.problems import NodeCauses, NodeProblems
 from evaluator.core.sources.agents.server import ReportListener
 from evaluator.core.sources.registrations import Registrations
 from plimsoll import rfc3339
@@ -33,6 +33,7 @@ class Intake(ReportListener):
         conditions: NodeConditions,
         failing_rules: FailingRuleIndex,
         problems: NodeProblems,
+        causes: NodeCauses,
         registrations: Registrations,
         placements: Placements,
         clock: Callable[[], float] = time.monotonic,
@@ -43,6 +44,7 @@ class Intake(ReportListener):
         self._conditions = conditions
         self._failing_rules = failing_rules
         self._problems = problems
+        self._causes = causes
         self._registrations = registrations
         self._placements = placements
         self._clock = clock
@@ -72,6 +74,10 @@ class Intake(ReportListener):
         """An agent reported the problems of its node."""
         self._problems.report(node, problems)
 
+    def causes_reported(self, node: str, causes: Mapping[str, str]) -> None:
+        """An agent reported what its readings come from. They change with a reading, or decide nothing."""
+        self._causes.report(node, causes)
+
     def refused(self, code: grpc.StatusCode) -> None:
         """A stream of an agent was rejected."""
         self._metrics.agents_refused.labels(code.name).inc()
@@ -81,6 +87,7 @@ class Intake(ReportListener):
         self._registrations.changed(node, registered=registered, now=self._clock())
         if not registered:
             self._problems.forget(node)
+            self._causes.report(node, {})
 
     def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
         """A pod with a policy label changed; None: it is absent."""

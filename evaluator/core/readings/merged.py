@@ -15,6 +15,8 @@ AGENTS = "agents"
 CUSTOM_METRICS = "custom-metrics"
 PROMETHEUS = "prometheus"
 """The sources, as flags and `/explain` name them."""
+OF_AGENTS = frozenset({"", AGENTS})
+"""What `Column.source_at` returns for readings of agents."""
 
 Part = TypeVar("Part", Floats, Counts, Bools)
 

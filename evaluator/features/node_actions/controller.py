@@ -13,6 +13,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
+from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.core.report import Journal
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter
@@ -49,6 +50,7 @@ class _ActionController(NodeWriter[Node, Apply]):
         is_leader: Callable[[], bool] = lambda: True,
         rng: random.Random | None = None,
         journal: Journal | None = None,
+        cause_of: CauseOf = no_cause,
     ) -> None:
         plan = NodePlan[Node, Apply](self._comparison)
         super().__init__(
@@ -64,6 +66,7 @@ class _ActionController(NodeWriter[Node, Apply]):
         self._kube = kube
         self._metrics = metrics
         self._planner = planner
+        self._cause_of = cause_of
 
     def _comparison(self, _name: str, node: Node, desired: Mapping[str, str]) -> Comparison[Apply]:
         return Comparison(self._compare(node, desired))
@@ -166,7 +169,9 @@ class NodeConditionController(_ActionController[ConditionApply]):
         decisions = self._decider.latest
         owner = self._planner.latest.owners.get(kind)
         decision = decisions.policies.get(owner) if owner else None
-        return writes.violation_message(decision, decisions.table, node) if decision else ""
+        if decision is None:
+            return ""
+        return writes.violation_message(decision, decisions.table, node, self._cause_of)
 
     def _count(self, result: str) -> None:
         self._metrics.condition_writes.labels(result).inc()

@@ -135,7 +135,9 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     parts = (core.api, core.cluster, core.loop, metrics, planner)
     bucket, leads, journal = core.node_writes, core.fence.is_leader, core.journal
     taints = NodeTaintController(*parts, bucket=bucket, is_leader=leads, journal=journal)
-    conditions = NodeConditionController(*parts, bucket=bucket, is_leader=leads, journal=journal)
+    conditions = NodeConditionController(
+        *parts, bucket=bucket, is_leader=leads, journal=journal, cause_of=core.causes.of
+    )
     core.cluster.listeners.actions += [planner.changed, taints.wake, conditions.wake]
     planner.listeners += [taints.wake, conditions.wake, core.contributions.changed]
     core.fence.listeners += [taints.start_over, conditions.start_over]

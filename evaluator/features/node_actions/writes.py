@@ -17,6 +17,8 @@ import numpy as np
 from evaluator.core.model.node import Node, NodeCondition, Taint
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.readings.merged import OF_AGENTS
+from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.names import STRONGEST_FIRST
@@ -171,8 +173,10 @@ def _removal(node: Node) -> Iterator[Mapping[str, Any]]:
             yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
-def violation_message(decision: Decision, table: MetricTable, node: str) -> str:
-    """Return why a node violates a policy: each rule with the reading."""
+def violation_message(
+    decision: Decision, table: MetricTable, node: str, cause_of: CauseOf = no_cause
+) -> str:
+    """Return why a node violates a policy: each rule with the reading, and its cause."""
     position, policy = table.nodes.position.get(node), decision.policy
     rules = []
     for name in STRONGEST_FIRST:
@@ -181,9 +185,12 @@ def violation_message(decision: Decision, table: MetricTable, node: str) -> str:
             continue
         for number in state.found.per_rule[position].nonzero()[0].tolist():
             rule = policy.strategies[name].rules[number]
-            value = float(table.column(rule.metric).values[position])
-            reading = readable(rule.metric, value, rule.target)
-            rules.append(f"{rule} ({'no reading' if np.isnan(value) else f'reading {reading}'})")
+            column = table.column(rule.metric)
+            value = float(column.values[position])
+            reading = f"reading {readable(rule.metric, value, rule.target)}"
+            if column.source_at(position) in OF_AGENTS and (cause := cause_of(rule.metric, node)):
+                reading = f"{reading}: {cause}"
+            rules.append(f"{rule} ({'no reading' if np.isnan(value) else reading})")
     if not rules:
         return f"policy {policy.key} is not violated"
     shown = list(dict.fromkeys(rules))[:_MOST_RULES]

@@ -105,6 +105,7 @@ def wire(core: Core, options: PageOptions) -> Wired:
         agents=replica.agents,
         readings_from=core.options.sources,
         failing_rules=core.failing_rules,
+        causes=core.causes,
         placements=core.placements,
     )
     targets = Targets(sources.sections)

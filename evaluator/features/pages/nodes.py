@@ -46,7 +46,12 @@ class NodeReports:
         with self._decider.readings() as readings:
             policies = await stepwise(
                 explain_nodes.node(
-                    name, decisions, readings, now=sources.clock(), since=sources.since
+                    name,
+                    decisions,
+                    readings,
+                    now=sources.clock(),
+                    since=sources.since,
+                    cause_of=sources.causes.of,
                 )
             )
         cached = self._cached.get(name)

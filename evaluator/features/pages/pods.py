@@ -121,7 +121,14 @@ class PodReports:
         )
         with self._decider.readings() as readings:
             explanation = await stepwise(
-                explain_pod.explain_pod(pod, context, readings, now=now, window=window)
+                explain_pod.explain_pod(
+                    pod,
+                    context,
+                    readings,
+                    now=now,
+                    window=window,
+                    cause_of=sources.causes.of,
+                )
             )
         if explanation.head["policy"] and (named := decisions.policies.get(key) if key else None):
             explanation.head["policy"]["problems"] = sources.problems(named)

@@ -203,6 +203,7 @@ class PolicyReports:
                     effects=effects,
                     node=node,
                     shown=shown,
+                    cause_of=sources.causes.of,
                 )
             )
         if explanation is None:

@@ -13,6 +13,7 @@ from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.problems import NodeCauses
 from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
 from evaluator.features.pages.explain.policy_nodes import Since, never
 
@@ -56,6 +57,7 @@ class PageSources:
     readings_from: Sequence[str] = ()
     """The sources of readings, by name."""
     failing_rules: FailingRuleIndex = field(default_factory=FailingRuleIndex)
+    causes: NodeCauses = field(default_factory=NodeCauses)
     placements: Placements | None = None
     """The pods placed since the readings."""
 

@@ -81,6 +81,9 @@ class ReportListener:
     def problems_reported(self, node: str, problems: Problems) -> None:
         """An agent reported the problems of its node."""
 
+    def causes_reported(self, node: str, causes: Mapping[str, str]) -> None:
+        """An agent reported what the values of its metrics come from, by metric."""
+
     def refused(self, code: grpc.StatusCode) -> None:
         """A stream of an agent was rejected."""
 
@@ -245,6 +248,8 @@ class AgentServer:
             self._listener.failing_reported(node, delta.failing)
         if delta.problems is not None:
             self._listener.problems_reported(node, delta.problems)
+        if delta.causes is not None:
+            self._listener.causes_reported(node, delta.causes)
 
     def acknowledged(self, node: str) -> None:
         """Send the acknowledgements of a node to its agent, because they have changed."""

@@ -14,6 +14,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy_nodes import (
     Since,
@@ -91,7 +92,13 @@ def _listed(
 
 
 def node(
-    name: str, decisions: Decisions, readings: Readings, *, now: float, since: Since = never
+    name: str,
+    decisions: Decisions,
+    readings: Readings,
+    *,
+    now: float,
+    since: Since = never,
+    cause_of: CauseOf = no_cause,
 ) -> Steps[list[tuple[str, dict[str, Any]]]]:
     """Return each policy with its verdict on one node, at `now` (seconds, the store's clock), in steps."""
     one, position = NodeIndex([name]), decisions.table.nodes.position[name]
@@ -122,7 +129,7 @@ def node(
                     "labels": assignments_of(decision.labels).at(position),
                     "rules": list(_rules(decision, position)),
                     "readings": {
-                        metric: known[metric].as_json(now)
+                        metric: known[metric].as_json(now, cause_of(metric, name))
                         for metric in sorted(decision.policy.metrics)
                     },
                 },

@@ -17,6 +17,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Rule, formatted
 from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.core.report import Window
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
@@ -34,6 +35,7 @@ def explain_pod(
     *,
     now: float,
     window: Window | None = None,
+    cause_of: CauseOf = no_cause,
 ) -> Steps[Explanation]:
     """Return the explanation of a pod at `now` (seconds, the store's clock), in steps.
 
@@ -74,7 +76,8 @@ def explain_pod(
         },
         **extent,
     }
-    return Explanation(head, _nodes(context, decision, checked, reasons, acts, shown, columns, now))
+    rows = _nodes(context, decision, checked, reasons, acts, shown, columns, now, cause_of)
+    return Explanation(head, rows)
 
 
 def _shown(
@@ -171,6 +174,7 @@ def _nodes(
     shown: Sequence[str],
     columns: Mapping[str, Iterator[ShownReading]],
     now: float,
+    cause_of: CauseOf,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     names = context.decisions.table.nodes
     state = decision.states.get(StrategyName.DONTSCHEDULE) if decision else None
@@ -179,7 +183,10 @@ def _nodes(
     rules = _rules(decision)
     scores = dict(decision.ranking.scores(names)) if decision and decision.ranking else {}
     for name, violated in zip(shown, broken, strict=False):
-        row = {metric: next(column).as_json(now) for metric, column in columns.items()}
+        row = {
+            metric: next(column).as_json(now, cause_of(metric, name))
+            for metric, column in columns.items()
+        }
         entry: dict[str, Any] = {"obstacles": checked.obstacles.get(name, [])}
         reason = reasons.get(name)
         entry["refused"] = reason if acts else None

@@ -19,6 +19,7 @@ from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.core.report import Effects, joined
 from evaluator.features.pages.explain import peers, wording
 from evaluator.features.pages.explain.states import Codes, states_of
@@ -78,6 +79,7 @@ def explain(
     effects: Sequence[Effects] = (),
     node: str = "",
     shown: NodeIndex | None = None,
+    cause_of: CauseOf = no_cause,
 ) -> Steps[Explanation | None]:
     """Return the explanation of one policy at `now` (seconds, the store's clock), in steps; None if there is no such policy.
 
@@ -136,7 +138,7 @@ def explain(
             violations.some(among) if isinstance(violations, ViolationReasons) else violations
         )
         yield
-    return Explanation(head, _nodes(decision, reasons, shown, rows, now))
+    return Explanation(head, _nodes(decision, reasons, shown, rows, now, cause_of))
 
 
 def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
@@ -220,6 +222,7 @@ def _nodes(
     nodes: NodeIndex,
     columns: Sequence[Iterator[ShownReading]],
     now: float,
+    cause_of: CauseOf,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     metrics = sorted(decision.policy.metrics)
     labels = assignments_of(decision.labels)
@@ -229,7 +232,7 @@ def _nodes(
             node,
             {
                 "readings": {
-                    metric: reading.as_json(now)
+                    metric: reading.as_json(now, cause_of(metric, node))
                     for metric, reading in zip(metrics, row, strict=True)
                 },
                 **{strategy: by_node.get(node) for strategy, by_node in reasons.items()},
