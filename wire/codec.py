@@ -92,9 +92,7 @@ def encode(
     return report
 
 
-def _add_causes(
-    report: pb.Report, metrics: Sequence[str], causes: Mapping[str, str]
-) -> None:
+def _add_causes(report: pb.Report, metrics: Sequence[str], causes: Mapping[str, str]) -> None:
     """Add the causes of values, as many as a report may have."""
     # Also if there are none: the field itself says that they have changed.
     report.causes.SetInParent()

@@ -235,6 +235,20 @@ def test_readings_have_their_units_and_differ_from_the_target():
     assert "LessThan 64Gi   63.999 GiB   1s" in lines(views.pod, page)[-1]
 
 
+def test_reading_names_its_device():
+    rule = {
+        "rule": "health_metric GreaterThan 0",
+        "targetValue": 0,
+        "value": 2,
+        "ageSeconds": 1,
+        "state": "fresh",
+        "cause": "gpu: UUID=GPU-1",
+        "violated": True,
+    }
+    page = POD | {"nodes": {"a": {"obstacles": [], "refused": "x", "rules": [rule]}}}
+    assert "2 (gpu: UUID=GPU-1)" in lines(views.pod, page)[-1]
+
+
 def test_gang_has_state_reason_and_pods():
     page = {
         "gang": "r/train",

@@ -115,7 +115,7 @@ def test_value_that_was_unread_meanwhile_is_sent_again():
 
 def test_empty_subscription_yields_heartbeats():
     assert decoded(encoded(Snapshot(), metrics=()), metrics=()) == Delta(
-        {}, [], {}, set(), failing=failing_rules.NONE, problems=problems.NONE
+        {}, [], {}, set(), failing=failing_rules.NONE, problems=problems.NONE, causes={}
     )
 
 
@@ -193,6 +193,7 @@ def test_golden_bytes_of_a_report_are_decoded():
         {"synthetic"},
         failing=failing_rules.NONE,
         problems=problems.NONE,
+        causes={},
     )
     assert message.SerializeToString(deterministic=True) == FROZEN_REPORT
 
@@ -359,3 +360,51 @@ def test_invalid_problems_are_rejected(found):
     report = telemetry_pb2.Report(problems=telemetry_pb2.Problems(**found))
     with pytest.raises(MalformedReportError, match="problem"):
         codec.decode(report, METRICS)
+
+
+def test_causes_are_replaced_when_they_change_and_go_with_a_full_report():
+    sick = Snapshot({"health_metric": 2.0}, causes={"health_metric": "gpu: UUID=GPU-1"})
+    healthy = Snapshot({"health_metric": 0.0})
+    assert decoded(encoded(sick)).causes == {"health_metric": "gpu: UUID=GPU-1"}
+    assert decoded(encoded(sick, sick)).causes is None
+    assert decoded(encoded(healthy, sick)).causes == {}
+    assert decoded(encoded(healthy)).causes == {}
+    other = Snapshot({"health_metric": 2.0}, causes={"health_metric": "gpu: UUID=GPU-2"})
+    assert decoded(encoded(other, sick)) == Delta(
+        {}, [], {}, set(), causes={"health_metric": "gpu: UUID=GPU-2"}
+    )
+
+
+def test_reports_with_and_without_causes_are_read_by_older_and_newer_evaluators():
+    sick = Snapshot({"health_metric": 2.0}, causes={"health_metric": "gpu: UUID=GPU-1"})
+    newer, older = encoded(sick), encoded(Snapshot(sick.values))
+    report = telemetry_pb2.Report.FromString(newer)
+    report.ClearField("causes")
+    # an older evaluator skips the unknown field, and an older agent does not send it
+    assert report.SerializeToString() == older
+    assert newer.startswith(older)
+    assert decoded(older).values == decoded(newer).values
+    assert decoded(older).causes == {}
+
+
+@pytest.mark.parametrize(
+    "causes",
+    [
+        [{"index": len(METRICS), "text": "x"}],
+        [{"index": 0, "text": "x" * (codec.LONGEST_CAUSE + 1)}],
+        [{"index": 0, "text": "x"}] * (codec.MOST_CAUSES + 1),
+    ],
+)
+def test_hostile_causes_are_refused(causes):
+    report = telemetry_pb2.Report(node_name="n", generation=1, causes={"causes": causes})
+    with pytest.raises(MalformedReportError):
+        codec.decode(report, METRICS)
+
+
+def test_text_of_causes_is_printable_and_bounded():
+    report = telemetry_pb2.Report(causes={"causes": [{"index": 0, "text": "a\x1b[31m\nb"}]})
+    assert codec.decode(report, METRICS).causes == {"cpu": "a\\u001b[31m b"}
+    many = [f"m{number}" for number in range(100)]
+    found = Snapshot(causes=dict.fromkeys(many, "x" * 1000))
+    delta = decoded(encoded(found, Snapshot(), many), many)
+    assert sum(map(len, delta.causes.values())) <= codec.MOST_CAUSES_BYTES

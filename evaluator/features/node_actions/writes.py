@@ -185,11 +185,12 @@ def violation_message(
             continue
         for number in state.found.per_rule[position].nonzero()[0].tolist():
             rule = policy.strategies[name].rules[number]
-            column = table.column(rule.metric)
-            value = float(column.values[position])
+            value = float(table.column(rule.metric).values[position])
             reading = f"reading {readable(rule.metric, value, rule.target)}"
-            if column.source_at(position) in OF_AGENTS and (cause := cause_of(rule.metric, node)):
-                reading = f"{reading}: {cause}"
+            source = table.columns.get(rule.metric)
+            if source is not None and source.source_at(position) in OF_AGENTS:
+                cause = cause_of(rule.metric, node)
+                reading += f": {cause}" if cause else ""
             rules.append(f"{rule} ({'no reading' if np.isnan(value) else reading})")
     if not rules:
         return f"policy {policy.key} is not violated"

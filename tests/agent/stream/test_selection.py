@@ -91,3 +91,36 @@ def test_names_that_match_patterns_have_one_sample():
 def test_pattern_may_omit_the_prefix():
     assert matching([family("node_load1", 1.0)], ["load*"]) == ["load1"]
     assert matching([family("node_load1", 1.0)], ["*load*"]) == ["node_load1"]
+
+
+def causes(name, *given):
+    """A family of causes: (value, labels) each."""
+    return Family(name, "gauge", "x", tuple(Sample(name, tuple(d.items()), v) for v, d in given))
+
+
+def test_cause_names_the_labels_of_series_above_0_the_highest_first():
+    found = select(
+        [
+            family("node_health_metric", 2.0),
+            causes(
+                "node_health_metric_cause",
+                (1.0, {"rule": "dimm_corrected", "dimm_label": "A1"}),
+                (0.0, {"rule": "filesystem_errors", "device": "sda1"}),
+                (2.0, {"UUID": "GPU-1", "pci_bus_id": "0000:3b:00.0", "rule": "gpu"}),
+                (1.0, {"rule": "soft_lockup"}),
+            ),
+        ],
+        ["health_metric"],
+    )
+    assert found.causes == {
+        "health_metric": "gpu: UUID=GPU-1, pci_bus_id=0000:3b:00.0; dimm_corrected: dimm_label=A1; soft_lockup"
+    }
+
+
+def test_only_a_value_of_the_same_source_has_a_cause_and_many_are_counted():
+    many = causes("x_cause", *((1.0, {"device": f"sd{letter}"}) for letter in "abcdef"))
+    assert select([many], ["x"]).causes == {}
+    assert select([many, family("x", 1.0, 2.0)], ["x"]).causes == {}
+    (text,) = select([many, family("x", 6.0)], ["x"]).causes.values()
+    assert text == "device=sda; device=sdb; device=sdc; device=sdd; and 2 more"
+    assert select([causes("x_cause", (0.0, {"a": "b"})), family("x", 0.0)], ["x"]).causes == {}

@@ -143,3 +143,14 @@ def test_similar_series_are_found_in_collected_and_recorded_ones(collector_runne
         "queue": [],
     }
     assert len(readings.similar([f"m{number}" for number in range(60)])) == 50
+
+
+def test_value_written_by_an_operator_has_no_cause_of_a_rule(
+    collector_runner, memory, text, family, tick, tmp_path
+) -> None:
+    with (tmp_path / "r.yaml").open("a") as rules:
+        rules.write("  - {record: node_free_ratio_cause, labels: {rule: r}, expr: vector(1)}\n")
+    readings = SnapshotReader(collector_runner, tick())
+    assert readings.read(["free_ratio"]).causes == {"free_ratio": "r"}
+    text.families = (family("node_free_ratio", 0.1),)
+    assert readings.read(["free_ratio"]) == Snapshot({"free_ratio": 0.1})

@@ -61,6 +61,7 @@ def watched():
         conditions=unused,
         failing_rules=unused,
         problems=unused,
+        causes=unused,
         registrations=unused,
         placements=placements,
         clock=lambda: NOW,
@@ -121,6 +122,7 @@ def test_pods_are_where_their_last_states_say(events):
         "conditions": unused,
         "failing_rules": unused,
         "problems": unused,
+        "causes": unused,
         "registrations": unused,
     }
     intake = Intake(unused, unused, **parts, placements=placements)

@@ -10,11 +10,13 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
+from evaluator.core.readings.problems import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.features.node_actions.controller import NodeTaintController
 from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
+from evaluator.features.node_actions.writes import violation_message
 from evaluator.features.registry import VOCABULARY
 from plimsoll.ratelimit import TokenBucket
 from tests.evaluator.conftest import make_rule, make_tas, says
@@ -140,3 +142,24 @@ async def test_nothing_is_written_before_the_first_plan(world, stub_server, back
     await world.report(a=0.0)
     (patch,) = await stub_server.until(1)
     assert patch.json[2] == {"op": "remove", "path": "/spec/taints/0"}
+
+
+def test_message_of_a_condition_names_the_device_of_the_reading():
+    made = parse.parse(
+        make_tas("demo", dontschedule=[make_rule("m Equals 1")]), vocabulary=VOCABULARY
+    )
+    store = Store(stale_after=1e9, started=-1e9)
+    store.subscribe({"m"})
+    store.report("a", Delta({"m": 1.0}), 0.0)
+    store.report("b", Delta({"m": 1.0}), 0.0)
+    decisions = decide([made], ["a", "b"], store, now=0.0)
+    causes = NodeCauses()
+    causes.report("a", {"m": "gpu: UUID=GPU-1"})
+    messages = [
+        violation_message(decisions.policies[made.key], decisions.table, node, causes.of)
+        for node in "ab"
+    ]
+    assert messages == [
+        "policy ns/demo is violated: m Equals 1 (reading 1: gpu: UUID=GPU-1)",
+        "policy ns/demo is violated: m Equals 1 (reading 1)",
+    ]

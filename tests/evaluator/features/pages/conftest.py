@@ -13,6 +13,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.problems import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.features.gangs.feature import NO_GANGS
 from evaluator.features.gangs.feature import Shown as GangsShown
@@ -80,6 +81,7 @@ class PagesOfPolicies:
         self.cluster = ClusterCache()
         self.store = Store(stale_after=30.0, started=START)
         self.failing = FailingRuleIndex(self.store.reported_at, stale_after=30.0)
+        self.causes = NodeCauses()
         metrics, times = Metrics(), ViolationTimes()
         self.decider = DecisionLoop(
             self.cluster,
@@ -101,6 +103,7 @@ class PagesOfPolicies:
             since=times.since,
             readings_from=("agents",),
             failing_rules=self.failing,
+            causes=self.causes,
             parts=lambda: parts,
             **sources,
         )

@@ -596,3 +596,22 @@ async def test_no_piece_of_a_page_grows_with_nodes(pages, demo, target, template
         values = {**AROUND, "page": await data(pages, target)}
         most.append(max(map(len, Drawing()._templates.pieces(template, values))))
     assert most[1] <= 1.1 * most[0]
+
+
+async def test_pages_name_the_device_of_a_usable_reading(pages, demo):
+    pages.know(demo, nodes=("node-a", "node-b"), pods=[("ns", "p", "demo")])
+    pages.report({"node-a": Delta({"m": 9.5}), "node-b": Delta({"m": 1.0})})
+    pages.causes.report("node-a", {"m": "gpu: UUID=GPU-1, <b>"})
+    cause = {"cause": "gpu: UUID=GPU-1, <b>"}
+    for page in ("/nodes/node-a", "/policies/ns/demo", "/pods/ns/p"):
+        assert "&lt;b&gt;" in body(await pages.get(page)), page
+    node = await data(pages, "/nodes/node-a?format=json")
+    assert node["policies"]["ns/demo"]["readings"]["m"].items() >= cause.items()
+    policy = await data(pages, "/explain/ns/demo")
+    assert policy["nodes"]["node-a"]["readings"]["m"].items() >= cause.items()
+    assert "cause" not in policy["nodes"]["node-b"]["readings"]["m"]
+    pod = await data(pages, "/explain?pod=ns/p")
+    assert pod["nodes"]["node-a"]["rules"][0].items() >= cause.items()
+    pages.now += 31  # stale
+    policy = await data(pages, "/explain/ns/demo")
+    assert "cause" not in policy["nodes"]["node-a"]["readings"]["m"]
