@@ -88,6 +88,11 @@ def parse(text: str, name: str) -> Monitor:
         raise MonitorError(
             f"{name}: a monitor with the plugin `custom` {_CUSTOM} (docs/node-problem-detector.md)"
         )
+    if not plugin:
+        raise MonitorError(
+            f"{name}: `plugin` is missing, so this is no monitor of a log. Of a system-stats-monitor, leave the file out: the agent's "
+            "collectors have its metrics (docs/node-problem-detector.md)"
+        )
     if plugin not in _PLUGINS:
         raise MonitorError(f"{name}: plugin {shown(plugin)} is none of {', '.join(_PLUGINS)}")
     conditions = tuple(_condition(_Fields(entry, f"{name}: conditions[{number}]")) for number, entry in enumerate(fields.list("conditions")))  # fmt: skip

@@ -15,16 +15,22 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.readings.merged import OF_AGENTS
+from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate
 from plimsoll import logs
+from plimsoll.text import one_line
 from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
 _REST = 0.1
 """Seconds between two plans: any reading may change them."""
+_LONGEST = 1_024
+"""Characters of an Event's message (Kubernetes)."""
 
 
 class EvictionMetrics:
@@ -58,6 +64,7 @@ class EvictionController:
         clock: Callable[[], float] = time.monotonic,
         journal: Journal | None = None,
         placed: evictions.PodsPlaced | None = None,
+        cause_of: CauseOf = no_cause,
     ) -> None:
         self._journal = journal or Journal()
         self._kube = kube
@@ -67,6 +74,7 @@ class EvictionController:
         self._pace = pace
         self._permitted = may_evict
         self._placed = placed
+        self._cause_of = cause_of
         self._is_leader = is_leader
         self._clock = clock
         self._wakeup = WakeUp()
@@ -155,28 +163,48 @@ class EvictionController:
             context.warning("eviction %s", result, error=str(error))
         else:
             result = "ok"
-            context.info("evicted", reason=eviction.reason)
+            causes = self._causes(eviction)
+            context.info("evicted", reason=eviction.reason, causes=causes)
             self._note(ActionKind.EVICTED, eviction, eviction.reason)
-            await self._record(eviction)
+            await self._record(eviction, causes)
         self._metrics.evictions.labels(*key, result).inc()
+
+    def _causes(self, eviction: Eviction) -> str:
+        """Return what the readings of the violated rules come from, such as the device; empty if agents do not say."""
+        decisions, node = self._decider.latest, eviction.pod.spec.node_name
+        decision, position = (
+            decisions.policies.get(eviction.policy),
+            decisions.table.nodes.position.get(node),
+        )
+        state = decision.states.get(StrategyName.DESCHEDULE) if decision else None
+        if state is None or position is None:
+            return ""
+        found = []
+        for number in state.found.per_rule[position].nonzero()[0].tolist():
+            metric = state.rules[number].metric
+            column = decisions.table.columns.get(metric)
+            if column is not None and column.source_at(position) in OF_AGENTS:
+                found.append(self._cause_of(metric, node))
+        return "; ".join(dict.fromkeys(cause for cause in found if cause))
 
     def _note(self, kind: ActionKind, eviction: Eviction, text: str) -> None:
         pod = eviction.pod
         node = pod.spec.node_name or ""
         self._journal.note(Action(kind, eviction.policy, node, str(pod), text))
 
-    async def _record(self, eviction: Eviction) -> None:
+    async def _record(self, eviction: Eviction, causes: str) -> None:
         """Write an Event on the pod with the reason; log a failure."""
         try:
-            await self._kube.create_event(event(eviction, at=now()))
+            await self._kube.create_event(event(eviction, causes, at=now()))
         except KubeError as error:
             log.warning("event not written", pod=str(eviction.pod), error=str(error))
 
 
-def event(eviction: Eviction, *, at: str) -> dict[str, Any]:
-    """A core/v1 Event on an evicted pod; `at` is RFC 3339."""
+def event(eviction: Eviction, causes: str = "", *, at: str) -> dict[str, Any]:
+    """A core/v1 Event on an evicted pod; `at` is RFC 3339. `causes`: what the readings come from."""
     meta = eviction.pod.metadata
     why = f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}"
+    why = one_line(f"{why} ({causes})" if causes else why, _LONGEST)
     return events.event(
         events.on_pod(meta.namespace, meta.name, meta.uid),
         EventSpec("Warning", "PolicyViolated", why),

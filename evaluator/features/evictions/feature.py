@@ -57,6 +57,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         is_leader=core.fence.is_leader,
         journal=core.journal,
         placed=core.placements,
+        cause_of=core.causes.of,
     )
     cluster.listeners.placement.append(controller.wake)
     core.fence.listeners.append(controller.start_over)

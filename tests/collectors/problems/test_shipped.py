@@ -40,5 +40,8 @@ def test_every_log_monitor_is_accepted_and_custom_ones_are_explained() -> None:
         if '"plugin": "custom"' in path.read_text():
             with pytest.raises(MonitorError, match=r"\*\.prom file"):
                 monitors.parse(path.read_text(), path.name)
+        elif "system-stats" in path.name:
+            with pytest.raises(MonitorError, match="collectors have its metrics"):
+                monitors.parse(path.read_text(), path.name)
         elif path.stem in USED or path.stem in {"abrt-adaptor", "disk-log-message-filelog"}:
             monitors.parse(path.read_text(), path.name)

@@ -10,11 +10,16 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import LINKED_PODS, NODES
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.decide import Decision, Decisions, decide
+from evaluator.core.policy.parse import parse
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.readings.problems import NodeCauses
+from evaluator.core.readings.store import Store
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
+from tests.evaluator.conftest import make_rule, make_tas
+from wire.codec import Delta
 
 KEY = PolicyKey("default", "demo")
 REASON = "violating demo: health Equals 2"
@@ -34,6 +39,7 @@ class Evicting:
         self.registry = CollectorRegistry()
         self.metrics = EvictionMetrics(self.registry)
         self.clock = Clock()
+        self.causes = NodeCauses()
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.evictor = EvictionController(
@@ -43,6 +49,7 @@ class Evicting:
             self.metrics,
             pace=EvictionRate(period=60.0, limit=1),
             clock=self.clock,
+            cause_of=self.causes.of,
         )
         self.cluster.listeners.placement.append(self.evictor.wake)
         self.watchers = [
@@ -51,8 +58,20 @@ class Evicting:
         ]
 
     def violated(self, *nodes):
+        """These nodes violate the policy, without the readings."""
         decision = Decision(Policy(KEY), {StrategyName.DESCHEDULE: dict.fromkeys(nodes, REASON)})
         self.decided.latest = Decisions(policies={KEY: decision})
+        self.evictor.wake()
+
+    def read(self, values):
+        """Nodes have these readings, and the policy is decided on them."""
+        store = Store(stale_after=1e9, started=-1e9)
+        store.subscribe({"health"})
+        for node, value in values.items():
+            store.report(node, Delta({"health": value}), 0.0)
+        made = make_tas("demo", deschedule=[make_rule("health Equals 2")])
+        made["metadata"]["namespace"] = "default"
+        self.decided.latest = decide([parse(made)], values, store, now=0.0)
         self.evictor.wake()
 
     def counted(self, result):
@@ -109,6 +128,16 @@ async def test_reason_of_an_eviction_is_written_as_an_event(api, world, until):
     assert event["message"] == f"Evicted: node node-b {REASON}"
     assert event["involvedObject"]["uid"] == made["metadata"]["uid"]
     assert event["source"] == {"component": "plimsoll"}
+
+
+async def test_event_of_an_eviction_names_the_device_of_the_reading(api, world, until):
+    await api.pod("web", "node-b")
+    world.causes.report("node-b", {"health": "gpu: UUID=GPU-1"})
+    world.causes.report("node-a", {"health": "gpu: UUID=GPU-2"})
+    world.read({"node-a": 0.0, "node-b": 2.0, "node-c": 0.0})
+    await until(lambda: world.counted("ok") == 1)
+    (event,) = (await api.get("/api/v1/namespaces/default/events"))["items"]
+    assert event["message"] == f"Evicted: node node-b {REASON} (gpu: UUID=GPU-1)"
 
 
 async def test_pods_stay_until_another_node_can_take_them(api, world, until):
