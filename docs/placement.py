@@ -35,6 +35,7 @@ _COLUMNS = {
     "pending_percent": "pending",
     "waited": "waited",
     "moves": "moves",
+    "writes": "writes",
     "at_once": "at once",
 }
 
@@ -42,7 +43,9 @@ _COLUMNS = {
 def read(path: Path) -> list[Line]:
     """Return the lines of a run of the benchmark, by `--output`."""
     found: list[Line] = json.loads(path.read_text())
-    return found
+    return [
+        {"writes": one.get("moves"), **one} for one in found
+    ]  # without labels, evictions are all
 
 
 def page() -> Iterator[str]:
@@ -212,7 +215,7 @@ def _table(rows: Iterable[tuple[Any, ...]]) -> Iterator[str]:
 
 def _cell(key: str, figures: Line, spread: Line) -> str:
     text = f"{figures[key]:.2f}" if key == "unmet_percent" else f"{figures[key]:.1f}"
-    if key in ("pods", "waited", "moves", "at_once"):
+    if key in ("pods", "waited", "moves", "writes", "at_once"):
         text = f"{figures[key]:.0f}"
     return f"{text} ± {spread[key]:.1f}" if key in spread and key == "hot_percent" else text
 
@@ -276,12 +279,15 @@ _INTRODUCTION = (
     "- **hot**: node-minutes over 80 % of CPU; **over**: with more demand than cores; **unmet**: share of",
     "  the demand above the cores; **deviation**: of demand between nodes, in percent of a node; **highest**:",
     "  demand on one node;",
-    "  **pending**: share of pod-time in which pods wait; **waited**: pods that waited over a minute.",
+    "  **pending**: share of pod-time in which pods wait; **waited**: pods that waited over a minute;",
+    "  **writes**: to the API beside bindings: evictions, and changes of node labels.",
     "- **Systems** named `-model` are models of published formulas with default settings, not the programs:",
     "  scheduler-plugins and koordinator do not vendor their modules. `plimsoll-…` runs the evaluator's own",
     "  code; `before` ranks by the last reading alone, as it and Telemetry Aware Scheduling did; `w` is the",
-    "  extender's weight; `evict` is `--evict` with its default limits. `oracle` is a bound, not a system: it",
-    "  knows the mean demand of every pod beforehand, and ranks by that alone (PlanetLab only).",
+    "  extender's weight; `evict` is `--evict` with its default limits; `labels`, in place of it descheduler",
+    "  with deploy/descheduler every 2 minutes, and pods with an affinity against the label. `oracle` is a",
+    "  bound, not a system: it knows the mean demand of every pod beforehand, and ranks by that alone",
+    "  (PlanetLab only).",
     "- **Lags**: Plimsoll reads every 5 s the mean of a minute; Telemetry Aware Scheduling the same, 15 s",
     "  and 5 s later; Trimaran polls every 30 s (packing: 30 s means of metrics-server; risk: 15 minutes);",
     "  koordinator reports 5 minute means every 60 s; descheduler runs every 2 minutes on metrics-server.",

@@ -239,6 +239,7 @@ async def _follow(cluster: _Cluster, world: World, report: Report) -> Outcome:
         pending_share=0.0,
         waited=0,
         moves=0,
+        writes=0,
         at_once=_most_at_once(cluster.bound_at, nodes.count),
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from bench.placement.labels import LabelLoop
 from bench.placement.peers import (
     Descheduler,
     Koordinator,
@@ -17,6 +18,7 @@ from bench.placement.peers import (
     TelemetryAwareScheduling,
 )
 from evaluator.core.policy.parse import parse
+from evaluator.core.simulation import MakeVerbs
 from evaluator.features.registry import FEATURES, VOCABULARY
 from evaluator.tools.closed_loop.systems import DefaultPlugins, Plimsoll, System
 from evaluator.tools.closed_loop.workload import Nodes
@@ -72,10 +74,28 @@ class Evaluated:
     def __call__(self, nodes: Nodes) -> System:
         """Return the system for the model engine."""
         policy = parse(policy_object(self.annotations, evict=self.evict), vocabulary=VOCABULARY)
-        verbs = next(found for feature in FEATURES if (found := feature.extender))
+        verbs = _verbs()
         evicting = next(found for feature in FEATURES if (found := feature.evicting))
         evictor = evicting.start(evicting.options()) if self.evict else None
         return Plimsoll(nodes, [policy], verbs, weight=self.weight, evictor=evictor)
+
+
+@dataclass(frozen=True)
+class Labelling:
+    """Plimsoll with an extender weight and a ranking, whose labels descheduler acts on."""
+
+    weight: int
+    ranking: str
+
+    def __call__(self, nodes: Nodes) -> System:
+        """Return the system for the model engine."""
+        annotations = {"plimsoll.io/ranking": self.ranking}
+        policy = parse(policy_object(annotations, evict=True), vocabulary=VOCABULARY)
+        return LabelLoop(nodes, [policy], _verbs(), weight=self.weight)
+
+
+def _verbs() -> MakeVerbs:
+    return next(found for feature in FEATURES if (found := feature.extender))
 
 
 @dataclass(frozen=True)
@@ -124,6 +144,7 @@ SYSTEMS: Mapping[str, Callable[[Nodes], System]] = {
     "koordinator-model": Koordinator,
     "descheduler-model": Descheduler,
     "descheduler-one-model": one_at_a_time,
+    "plimsoll-value-w5-labels-model": Labelling(5, "value"),
     "oracle": Oracle,
 }
 """By name; `w` is the extender's weight."""
@@ -142,6 +163,7 @@ TABLE = (
     "koordinator-model",
     "oracle",
     "plimsoll-value-w5-evict",
+    "plimsoll-value-w5-labels-model",
     "descheduler-one-model",
 )
 """The systems of the published table."""

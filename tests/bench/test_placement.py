@@ -1,15 +1,19 @@
 """The placement benchmark at a small size."""
 
 import json
+import math
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.placement import table
-from bench.placement.systems import TABLE
+from bench.placement.systems import SYSTEMS, TABLE
+from evaluator.tools.closed_loop.use import UseHistory
+from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod, equal_pods
 from sandbox.envtest import NoControlPlaneError, find
 from tests.patience import PATIENCE
 
@@ -69,6 +73,26 @@ def test_a_burst_of_known_pods_is_far_more_even_than_by_requests(scenario):
     default, *ours = table.measured(systems=systems, scenarios=(scenario,), workers=1)
     for line in ours:
         assert line["deviation_percent"] <= 0.6 * default["deviation_percent"], line["system"]
+
+
+def test_descheduler_evicts_few_pods_of_each_labelled_node():
+    """And none is placed where the label is; each change of a label is a write."""
+    nodes = Nodes(3, 8.0)
+    system = SYSTEMS["plimsoll-value-w5-labels-model"](nodes)
+    history = UseHistory(np.array([7.0, 1.0, 1.0]), 400, 1.0)
+    pods = equal_pods(8, SimulatedPod("p", 0.0, math.inf, 0.1, 0.0, 0.1, np.full(1, 0.1)))
+    for second in range(130):
+        history.add(np.array([7.0, 1.0, 1.0]))
+        if second == 60:
+            for pod in pods[:7]:
+                system.bound(pod, 0, 60.0)
+        if second % 5 == 0:
+            system.read(float(second), history)
+            evicted = system.evictions(float(second))
+            assert len(evicted) == (5 if second == 120 else 0)
+    assert set(evicted) <= {pod.name for pod in pods[:7]}
+    assert system.permitted(pods[7], np.arange(3), 129.0).tolist() == [1, 2]
+    assert system.writes == 1
 
 
 def test_fewer_nodes_are_found_by_bisection():

@@ -7,6 +7,7 @@ from typing import Any
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.placement.measures import Measures, shown
 from evaluator.core.placement.placements import Counted, Placements
+from evaluator.core.policy.strategies import StrategyName
 from plimsoll.text import counted as with_noun
 
 
@@ -19,13 +20,21 @@ def placed_on(measures: Measures, found: Counted, node: int) -> Iterator[dict[st
             continue
         ranks = ranking is not None and ranking.rule.metric == metric
         amount = float((added.ranking if ranks else added.unbiased)[node])
-        text, noun = shown(amount, measures.of(metric)), "pod" if pods == 1 else "pods"
+        measure, noun = measures.of(metric), "pod" if pods == 1 else "pods"
+        text, exact = shown(amount, measure), shown(float(added.unbiased[node]), measure)
+        if exact != text and metric in _filtered(found):
+            text += f" in the ranking and {exact} in dontschedule"
         yield {
             "metric": metric,
             "pods": pods,
             "counted": amount,
             "text": f"{pods:g} {noun} placed since this reading, counted as {text}",
         }
+
+
+def _filtered(found: Counted) -> frozenset[str]:
+    strategy = found.decision.policy.strategies.get(StrategyName.DONTSCHEDULE)
+    return frozenset(rule.metric for rule in strategy.rules) if strategy else frozenset()
 
 
 def learned_of(placements: Placements, policy: PolicyKey) -> dict[str, dict[str, Any]]:

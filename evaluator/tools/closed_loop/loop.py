@@ -117,6 +117,7 @@ class ClosedLoop:
             pending_share=counts.waiting / max(1, counts.waiting + counts.running),
             waited=counts.waited,
             moves=counts.moves,
+            writes=counts.moves + self._system.writes,
             at_once=counts.at_once,
         )
 

@@ -37,10 +37,12 @@ class System(Protocol):
     """Filters and scores nodes for pods, from what it read of their use. All times are seconds since the start.
 
     `period`: between two readings. `by_requests`: whether kube-scheduler's scores by requests count beside the system's.
+    `writes`: of node labels, so far.
     """
 
     period: float
     by_requests: bool
+    writes: int
 
     def read(self, now: float, history: UseHistory) -> None:
         """Take readings."""
@@ -72,6 +74,7 @@ class DefaultPlugins:
 
     period = SYNC_PERIOD
     by_requests = True
+    writes = 0
 
     def read(self, now: float, history: UseHistory) -> None:
         """Read nothing."""
@@ -219,6 +222,8 @@ class Plimsoll(DefaultPlugins):
         objects = {name: Node(NodeMeta(name=name), status=ready) for name in self._names}
         self._feasible = FeasibleNodes(objects)
         self._pods: dict[str, Pod] = {}
+        self.labelled: frozenset[str] = frozenset()
+        """The nodes with the label of the first policy's deschedule."""
 
     def read(self, now: float, history: UseHistory) -> None:
         """Take the readings of all nodes; they are decided on when the next pod needs it."""
@@ -290,6 +295,9 @@ class Plimsoll(DefaultPlugins):
                 without_departed=self._placements.without_departed,
             )
             self._current = True
+            labelled = frozenset(self._decisions.policies[self._key].deschedule)
+            self.writes += len(labelled ^ self.labelled)
+            self.labelled = labelled
             for _ in self._placements.follow(self._decisions, now):
                 pass
         return self._decisions

@@ -57,6 +57,7 @@ class Outcome:
     `pending_share`: pods that waited for a node, of all pods that waited or ran, on average over time.
     `use`: the mean use of each interval and node, shape (intervals, nodes), from the start on. `at_once`: most pods that
     one node got within one interval of the system's readings. `deviation`: the standard deviation of demand between nodes. `waited`: pods that were pending for more than a minute.
+    `writes`: to the API beside bindings: evictions, and changes of node labels.
     """
 
     hot: float
@@ -72,6 +73,7 @@ class Outcome:
     pending_share: float
     waited: int
     moves: int
+    writes: int
     at_once: int
     use: Floats
 
@@ -91,6 +93,7 @@ class Outcome:
             "pending_percent": 100 * self.pending_share,
             "waited": self.waited,
             "moves": self.moves,
+            "writes": self.writes,
             "at_once": self.at_once,
         }
 
@@ -129,6 +132,7 @@ class Measurement:
         pending_share: float,
         waited: int,
         moves: int,
+        writes: int,
         at_once: int,
     ) -> Outcome:
         """Return the result. Raises ValueError if no interval counts."""
@@ -150,6 +154,7 @@ class Measurement:
             pending_share=pending_share,
             waited=waited,
             moves=moves,
+            writes=writes,
             at_once=at_once,
             use=np.array([used for _, used in self._intervals]) / self._cores,
         )

@@ -232,6 +232,16 @@ def test_what_counts_is_explained_in_words(metric, text):
     assert (found["metric"], found["pods"], found["text"]) == (metric, 2, text)
 
 
+def test_both_amounts_are_explained_where_they_differ():
+    """A ranking errs upwards; dontschedule takes what is likely."""
+    world = World([6, 2], most=5)
+    world.bind("p", "n01", cpu=1000)
+    (found,) = placed_on(world.placements.measures, world.counted, 1)
+    assert found["text"] == (
+        "1 pod placed since this reading, counted as 2 cores in the ranking and 1 cores in dontschedule"
+    )
+
+
 def test_what_was_learned_is_explained_in_words():
     for metric, text in [
         (CORES, "a pod adds 0.7 cores: the median of 6 trials"),
