@@ -264,8 +264,7 @@ _ABOUT = {
 _INTRODUCTION = (
     "# Placement",
     "",
-    "What ranking nodes by what they measure is worth: the same pods placed by kube-scheduler with its",
-    "default plugins, and with other systems beside them. In a closed loop: placement decides the use of",
+    "What ranking nodes by what they measure is worth, in a closed loop: placement decides the use of",
     "nodes, and use decides what systems read. `python -P bench/placement/table.py --help` runs it.",
     "",
     "## Method",
