@@ -138,6 +138,11 @@ def _subcommands(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Argum
     return {}
 
 
+def _file(parser: Parser) -> str:
+    """Return the name of the program's file: that of a plugin, and not kubectl, whose own completion stays."""
+    return parser.prog.replace(" ", "-")
+
+
 def _words(parser: Parser) -> list[str]:
     """Return the words that a shell completes: commands, flags, and switches turned off."""
     found = [*parser.commands, *_subcommands(parser)]
@@ -162,27 +167,27 @@ def _bash(parser: Parser) -> str:
         '    case "$word" in *=*|[^-]*) [[ -z ${COMPREPLY[0]-} ]] && COMPREPLY=($(compgen -f -- "${word#*=}"));; esac\n'
         "    return 0\n"
         "}\n"
-        f"complete -o default -F {function} {parser.prog}\n"
+        f"complete -o default -F {function} {_file(parser)}\n"
     )
 
 
 def _zsh(parser: Parser) -> str:
     """Return a script for zsh, which runs that for bash."""
-    return f"#compdef {parser.prog}\nautoload -U bashcompinit && bashcompinit\n{_bash(parser)}"
+    return f"#compdef {_file(parser)}\nautoload -U bashcompinit && bashcompinit\n{_bash(parser)}"
 
 
 def _fish(parser: Parser) -> str:
     """Return a script for fish."""
     lines = [
-        f"complete -c {parser.prog} -n __fish_use_subcommand -a {shlex.quote(command)}"
+        f"complete -c {_file(parser)} -n __fish_use_subcommand -a {shlex.quote(command)}"
         for command in (*parser.commands, *_subcommands(parser))
     ]
     for name, action in _shown(parser):
         about = _fish_quoted(" ".join((action.help or "").replace("%%", "%").split()))
         value = "" if action.nargs == 0 or _is_switch(action) else " -r"
-        lines.append(f"complete -c {parser.prog} -l {name[2:]}{value} -d {about}")
+        lines.append(f"complete -c {_file(parser)} -l {name[2:]}{value} -d {about}")
         if _is_switch(action):
-            lines.append(f"complete -c {parser.prog} -l no-{name[2:]} -d {about}")
+            lines.append(f"complete -c {_file(parser)} -l no-{name[2:]} -d {about}")
     return "\n".join(lines) + "\n"
 
 

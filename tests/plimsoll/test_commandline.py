@@ -1,5 +1,6 @@
 """Texts about flags for people and shells, and arguments as kingpin reads them."""
 
+import re
 import shutil
 import subprocess
 
@@ -103,6 +104,15 @@ def test_bash_completes_commands_flags_and_files(printed, line, candidates, shel
         ["bash", "-c", f"{script}\n{ask}"], capture_output=True, text=True, check=True
     )
     assert made.stdout.split() == candidates
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_plugin_leaves_the_completion_of_kubectl_alone(capsys, shell):
+    with pytest.raises(SystemExit):
+        Parser("kubectl plugin", about="A plugin.").parse_args([f"--completion-script-{shell}"])
+    script = capsys.readouterr().out
+    assert re.search(r"\bkubectl-plugin\b", script)
+    assert not re.search(r"\bkubectl\b(?!-)", script.replace("_kubectl_plugin", ""))
 
 
 def test_fish_gets_each_flag_with_its_help(printed):
