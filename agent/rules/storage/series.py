@@ -162,6 +162,8 @@ class StoredSeries:
         first = max(bisect_right(self.starts, low) - 1, 0)
         last = bisect_right(self.starts, high)
         starts = self.starts[first:last]
+        if not starts:  # only a gap is left, after the last sample
+            return []
         gaps = frozenset(self.gaps or ())
         ends = [*starts[1:], high + 1]
         return [
