@@ -275,7 +275,7 @@ def a_refusal(data):
 
 def a_list(data):
     with documented(KubeError):
-        page = client._decode(data, client._List, "GET /api/v1/nodes")
+        page = client._decode(data, resources.ObjectList, "GET /api/v1/nodes")
         for item in page.items or ():
             an_object(bytes(item))
 
@@ -325,7 +325,7 @@ def lines(data):
 def a_token_review(data):
     class Authority:
         async def review_token(self, _token, _audience):
-            return client._decode(data, client._TokenReviewed, "POST /tokenreviews").status
+            return client._decode(data, api_status.TokenReviewed, "POST /tokenreviews").status
 
         async def get_pod(self, _namespace, _name):
             return client._decode(data, Pod, "GET /pods/agent")

@@ -3,7 +3,6 @@
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import aiohttp
@@ -13,6 +12,8 @@ from evaluator.core.kube.connection import KubeConnection
 from evaluator.core.kube.resources import (
     NODES,
     APIResource,
+    ObjectList,
+    Page,
     config_maps_path,
     events_path,
     leases_path,
@@ -21,7 +22,7 @@ from evaluator.core.kube.resources import (
     segment,
 )
 from evaluator.core.kube.transport import APISession, KubeError, lines, whole
-from evaluator.core.model.api_status import AccessReview, TokenReview
+from evaluator.core.model.api_status import AccessReview, AccessReviewed, TokenReview, TokenReviewed
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import FIELD_MANAGER, LabelApply
@@ -35,25 +36,6 @@ WATCH_GRACE = 15.0
 """Seconds between the end of a watch at the server and its end here if the server does not respond."""
 _LARGEST_METRIC = 64 << 20
 """Bytes of a metrics adapter's response, which the API server does not limit; 5,000 nodes take 1 to 2 MB."""
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """One page of a list; `more` is the continue token of the next, empty at the end."""
-
-    items: list[msgspec.Raw]
-    resource_version: str
-    more: str
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _List(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-    items: list[msgspec.Raw] | None = None
 
 
 class Kube:
@@ -83,7 +65,7 @@ class Kube:
         """One page of a list; `more` is the continue token of the previous page."""
         query = {"limit": str(resource.page), "continue": more, **resource.selection}
         body = await self._session.request("GET", resource.path, query)
-        decoded = _decode(body, _List, f"GET {resource.path}")
+        decoded = _decode(body, ObjectList, f"GET {resource.path}")
         meta = decoded.metadata
         return Page(decoded.items or [], meta.resource_version, meta.continue_)
 
@@ -248,13 +230,13 @@ class Kube:
     async def review_token(self, token: str, audience: str = "") -> TokenReview:
         """Review a token for an audience, by default the API server's own; returns the user if it is valid."""
         spec = {"token": token, "audiences": [audience] if audience else []}
-        review = await self._review("authentication.k8s.io/v1", "TokenReview", spec, _TokenReviewed)
+        review = await self._review("authentication.k8s.io/v1", "TokenReview", spec, TokenReviewed)
         return review.status
 
     async def review_access(self, spec: Mapping[str, Any]) -> AccessReview:
         """Review whether a user may do something: the `spec` of a SubjectAccessReview."""
         kind = "SubjectAccessReview"
-        return (await self._review("authorization.k8s.io/v1", kind, spec, _AccessReviewed)).status
+        return (await self._review("authorization.k8s.io/v1", kind, spec, AccessReviewed)).status
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """One pod."""
@@ -407,14 +389,6 @@ def _decode(body: bytes, kind: type[T], call: str) -> T:
 
 class _Counted(msgspec.Struct):
     count: int | None = None
-
-
-class _TokenReviewed(msgspec.Struct):
-    status: TokenReview = msgspec.field(default_factory=TokenReview)
-
-
-class _AccessReviewed(msgspec.Struct):
-    status: AccessReview = msgspec.field(default_factory=AccessReview)
 
 
 def now() -> str:

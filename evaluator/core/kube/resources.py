@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 _PAGE = 250
 """Objects per page: 3 MB at 12 KB per node, split in about a millisecond."""
 _POLICIES_PAGE = 20
@@ -74,3 +76,24 @@ def placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
 def segment(name: str) -> str:
     """Return a name as one segment of a path."""
     return urllib.parse.quote(name, safe="")
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """One page of a list; `more` is the continue token of the next, empty at the end."""
+
+    items: list[msgspec.Raw]
+    resource_version: str
+    more: str
+
+
+class _ListMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class ObjectList(msgspec.Struct):
+    """A list as the API server sends it, with its objects undecoded."""
+
+    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
+    items: list[msgspec.Raw] | None = None

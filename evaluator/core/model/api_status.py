@@ -70,3 +70,15 @@ class AccessReview(msgspec.Struct, rename="camel"):
     denied: bool = False
     reason: str = ""
     evaluation_error: str = ""
+
+
+class TokenReviewed(msgspec.Struct):
+    """A reviewed authentication.k8s.io/v1 TokenReview."""
+
+    status: TokenReview = msgspec.field(default_factory=TokenReview)
+
+
+class AccessReviewed(msgspec.Struct):
+    """A reviewed authorization.k8s.io/v1 SubjectAccessReview."""
+
+    status: AccessReview = msgspec.field(default_factory=AccessReview)
