@@ -13,6 +13,7 @@ from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.features.gangs.diagnosis.controllers import KINDS
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
@@ -34,6 +35,7 @@ EXAMPLES = {
     "patch_node": [("n", [])],
     "list_node": [("n",)],
     "patch_node_status": [("n", [])],
+    "apply_node_annotations": [(Node(NodeMeta(name="n", uid="u", resource_version="1")), {}, "m")],
     "apply_node_conditions": [("n", "u", [{}])],
     "patch_policy_status": [(PolicyKey("ns", "p"), {})],
     "evict": [("ns", "p", "u")],

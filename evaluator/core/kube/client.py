@@ -118,7 +118,7 @@ class Kube:
         return _decode(raw, Node, f"PATCH {path}")
 
     async def apply_node_annotations(
-        self, node: Node, annotations: Mapping[str, str], *, manager: str
+        self, node: Node, annotations: Mapping[str, str], manager: str
     ) -> Node:
         """Set the annotations owned by a field manager on a node as read; 409 if the node has changed since."""
         meta = node.metadata

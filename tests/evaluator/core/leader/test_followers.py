@@ -13,7 +13,7 @@ from evaluator.core.kube.resources import NODES
 from evaluator.core.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node import Node, NodeCondition, NodeStatus
+from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.policy.decide import Decision, Decisions
@@ -48,6 +48,8 @@ ARGUMENTS = {
     "operations": [],
 }
 """Arguments by parameter name; any other is a string."""
+OTHERS = {"apply_node_annotations": {"node": Node(NodeMeta(name="n", uid="u"))}}
+"""Arguments of methods that take other kinds."""
 
 
 @pytest.fixture
@@ -58,13 +60,14 @@ async def kube(stub_server, answer, connect):
 
 async def call(kube, name):
     """Call a method of Kube with an argument for each required parameter."""
+    arguments = ARGUMENTS | OTHERS.get(name, {})
     parameters = inspect.signature(CALLS[name]).parameters.values()
     required = [one for one in parameters if one.default is one.empty and one.name != "self"]
     positional = [
-        ARGUMENTS.get(one.name, "x") for one in required if one.kind is not one.KEYWORD_ONLY
+        arguments.get(one.name, "x") for one in required if one.kind is not one.KEYWORD_ONLY
     ]
     named = {
-        one.name: ARGUMENTS.get(one.name, "x") for one in required if one.kind is one.KEYWORD_ONLY
+        one.name: arguments.get(one.name, "x") for one in required if one.kind is one.KEYWORD_ONLY
     }
     answered = CALLS[name](kube, *positional, **named)
     if inspect.isasyncgen(answered):

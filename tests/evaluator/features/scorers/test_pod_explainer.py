@@ -156,7 +156,7 @@ async def test_page_of_a_pod_shows_each_scorer(get):
     status, text = await get.page("/pods/shop/waits")
     assert status == 200
     assert "roomy (weight 2)" in text
-    assert "free 1000.0" in text
+    assert "adds 20, free 1000<" in text
     _, page = await get("pod=shop/waits")
     assert json.loads((await get.page("/pods/shop/waits.json"))[1]) == page
 
