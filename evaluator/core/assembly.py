@@ -26,10 +26,11 @@ from evaluator.core.options import CoreOptions
 from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
-from evaluator.core.readings.problems import NodeCauses, NodeProblems
+from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import port as agents_port

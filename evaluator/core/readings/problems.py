@@ -1,4 +1,4 @@
-"""The problems of nodes as their agents report them, which of them persons acknowledged, and the causes of readings."""
+"""The problems of nodes as their agents report them, and which of them persons acknowledged."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,30 +59,3 @@ class NodeProblems:
     def acknowledged(self, node: str) -> Mapping[str, float]:
         """Return the acknowledgements of a node, by condition type."""
         return self._acknowledged.get(node, {})
-
-
-CauseOf = Callable[[str, str], str]
-"""Returns what an agent's reading of a metric on a node comes from, such as a rule and a device; empty if it does not say."""
-
-
-def no_cause(_metric: str, _node: str) -> str:
-    """Return that no cause is known."""
-    return ""
-
-
-class NodeCauses:
-    """The causes of the readings of each node by its agent's last report."""
-
-    def __init__(self) -> None:
-        self._by_node: dict[str, Mapping[str, str]] = {}
-
-    def report(self, node: str, causes: Mapping[str, str]) -> None:
-        """Replace the causes of a node; none when it is deleted."""
-        if causes:
-            self._by_node[node] = causes
-        else:
-            self._by_node.pop(node, None)
-
-    def of(self, metric: str, node: str) -> str:
-        """Return the cause of a reading; empty if its agent does not say."""
-        return self._by_node.get(node, {}).get(metric, "")

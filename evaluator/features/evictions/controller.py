@@ -16,8 +16,7 @@ from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.readings.merged import OF_AGENTS
-from evaluator.core.readings.problems import CauseOf, no_cause
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate
@@ -182,9 +181,8 @@ class EvictionController:
         found = []
         for number in state.found.per_rule[position].nonzero()[0].tolist():
             metric = state.rules[number].metric
-            column = decisions.table.columns.get(metric)
-            if column is not None and column.source_at(position) in OF_AGENTS:
-                found.append(self._cause_of(metric, node))
+            if (column := decisions.table.columns.get(metric)) is not None:
+                found.append(self._cause_of(metric, node, column.source_at(position)))
         return "; ".join(dict.fromkeys(cause for cause in found if cause))
 
     def _note(self, kind: ActionKind, eviction: Eviction, text: str) -> None:

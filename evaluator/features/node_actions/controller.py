@@ -13,7 +13,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
-from evaluator.core.readings.problems import CauseOf, no_cause
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.report import Journal
 from evaluator.core.writes.node_plan import Comparison, NodePlan
 from evaluator.core.writes.node_writer import NodeWriter

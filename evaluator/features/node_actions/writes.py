@@ -17,8 +17,7 @@ import numpy as np
 from evaluator.core.model.node import Node, NodeCondition, Taint
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.readings.merged import OF_AGENTS
-from evaluator.core.readings.problems import CauseOf, no_cause
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.names import STRONGEST_FIRST
@@ -187,9 +186,8 @@ def violation_message(
             rule = policy.strategies[name].rules[number]
             value = float(table.column(rule.metric).values[position])
             reading = f"reading {readable(rule.metric, value, rule.target)}"
-            source = table.columns.get(rule.metric)
-            if source is not None and source.source_at(position) in OF_AGENTS:
-                cause = cause_of(rule.metric, node)
+            if (column := table.columns.get(rule.metric)) is not None:
+                cause = cause_of(rule.metric, node, column.source_at(position))
                 reading += f": {cause}" if cause else ""
             rules.append(f"{rule} ({'no reading' if np.isnan(value) else reading})")
     if not rules:

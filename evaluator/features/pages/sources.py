@@ -12,8 +12,8 @@ from evaluator.core.pages import PagePart, PagePast, PodJudge, Section
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
+from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.failing_rules import FailingRuleIndex
-from evaluator.core.readings.problems import NodeCauses
 from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
 from evaluator.features.pages.explain.policy_nodes import Since, never
 

@@ -13,8 +13,8 @@ from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.merged import Readings
-from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy_nodes import (
     Since,
@@ -129,7 +129,9 @@ def node(
                     "labels": assignments_of(decision.labels).at(position),
                     "rules": list(_rules(decision, position)),
                     "readings": {
-                        metric: known[metric].as_json(now, cause_of(metric, name))
+                        metric: known[metric].as_json(
+                            now, cause_of(metric, name, known[metric].source)
+                        )
                         for metric in sorted(decision.policy.metrics)
                     },
                 },

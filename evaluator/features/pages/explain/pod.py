@@ -16,8 +16,8 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Rule, formatted
 from evaluator.core.policy.violations import some_reasons, violators
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.merged import Readings
-from evaluator.core.readings.problems import CauseOf, no_cause
 from evaluator.core.report import Window
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
@@ -184,8 +184,8 @@ def _nodes(
     scores = dict(decision.ranking.scores(names)) if decision and decision.ranking else {}
     for name, violated in zip(shown, broken, strict=False):
         row = {
-            metric: next(column).as_json(now, cause_of(metric, name))
-            for metric, column in columns.items()
+            metric: reading.as_json(now, cause_of(metric, name, reading.source))
+            for metric, reading in ((metric, next(column)) for metric, column in columns.items())
         }
         entry: dict[str, Any] = {"obstacles": checked.obstacles.get(name, [])}
         reason = reasons.get(name)

@@ -8,7 +8,6 @@ from evaluator.core.policy import types
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, WhenMissing
 from evaluator.core.readings.column import NEVER, Column
-from evaluator.core.readings.merged import OF_AGENTS
 from evaluator.core.readings.peers import Peers
 from evaluator.features.pages.explain.peers import described as described_groups
 from plimsoll.durations import format_duration
@@ -48,7 +47,7 @@ class ShownReading(NamedTuple):
     """Of a peer metric, the reading of its base."""
 
     def as_json(self, now: float, cause: str = "") -> dict[str, Any]:
-        """Return the reading as JSON; NaN and infinities become strings. `cause`: that of the agent's reading."""
+        """Return the reading as JSON; NaN and infinities become strings. `cause`: as `CauseOf` returns it."""
         value = self.value if math.isfinite(self.value) else str(self.value)
         known = self.at != NEVER
         return {
@@ -57,7 +56,7 @@ class ShownReading(NamedTuple):
             "state": self.state,
             **({"source": self.source} if self.source and known else {}),
             **({"peers": {**self.group, "reading": self._compared}} if self.group else {}),
-            **({"cause": cause} if cause and self.usable and self.source in OF_AGENTS else {}),
+            **({"cause": cause} if cause and self.usable else {}),
         }
 
     @property

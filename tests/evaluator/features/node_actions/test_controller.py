@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
-from evaluator.core.readings.problems import NodeCauses
+from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.features.node_actions.controller import NodeTaintController
 from evaluator.features.node_actions.limit import NodeLimit
