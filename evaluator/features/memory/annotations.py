@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import ActionPart, NodeActions
@@ -36,7 +37,7 @@ class Memory(ActionPart):
         """
         first = next((name for name in COMPLIANCE if name in policy.strategies), None)
         if self.half_life and strategy is first:
-            yield record(policy), VIOLATED
+            yield record(policy.key), VIOLATED
 
     def described(self, policy: Policy) -> Iterator[str]:
         """Yield a sentence about the memory."""
@@ -54,9 +55,9 @@ class Memory(ActionPart):
 VIOLATED = "violated"
 
 
-def record(policy: Policy) -> str:
+def record(policy: PolicyKey) -> str:
     """Return the name of the record of a policy's violation."""
-    return f"memory {policy.key}"
+    return f"memory {policy}"
 
 
 def parse(

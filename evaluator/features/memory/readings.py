@@ -11,7 +11,7 @@ from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Column, SourceMask, unknown
 from evaluator.core.readings.merged import Readings
-from evaluator.features.memory.annotations import VIOLATED, Memory
+from evaluator.features.memory.annotations import VIOLATED, Memory, record
 from evaluator.features.memory.scores import NodeMemory, Score, parse
 
 PREFIX = "violation_score_"
@@ -172,4 +172,4 @@ class WithScores:
 
 def records(node: Node) -> dict[str, str]:
     """Return the violations of a node that were counted and go on, as records: decisions restore timers from them."""
-    return {f"memory {key}": VIOLATED for key in remembered(node).violated}
+    return {record(key): VIOLATED for key in remembered(node).violated}
