@@ -50,7 +50,10 @@ def as_read(_policy: Policy, table: MetricTable) -> MetricTable:
 
 
 Holds = Callable[[Policy, NodeIndex, float], Mask | None]
-"""Returns the nodes that stay in violation of a policy at a time (the store's clock); None if there are none."""
+"""Returns the nodes that stay in violation of a policy at a time (the store's clock); None if there are none.
+
+Called once per decision for each policy with a strategy that determines compliance.
+"""
 
 _NO_NODES: Mapping[str, str] = {}
 _NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
@@ -238,26 +241,28 @@ class _History:
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
 
-    def previous(self, policy: Policy, name: StrategyName, now: float) -> PreviousState:
-        """Return the previous state of a strategy."""
+    def held(self, policy: Policy, now: float) -> Mask | None:
+        """Return the nodes that stay in violation of a policy; None if there are none."""
+        determines = any(name.row.determines_compliance for name in policy.strategies)
+        return self._holds(policy, self._applied.nodes, now) if self._holds and determines else None
+
+    def previous(self, policy: Policy, name: StrategyName, held: Mask | None) -> PreviousState:
+        """Return the previous state of a strategy. `held`: the nodes that stay in violation of the policy."""
         decision = self.of(policy)
         state = decision.states.get(name) if decision else None
         return PreviousState(
             state,
             self.reindex,
             lambda rule, nodes: self._labeled(policy, name, rule, nodes),
-            self._held(policy, name, state, now),
+            self._held_by(policy, name, state, held),
         )
 
-    def _held(
-        self, policy: Policy, name: StrategyName, state: StrategyState | None, now: float
+    def _held_by(
+        self, policy: Policy, name: StrategyName, state: StrategyState | None, held: Mask | None
     ) -> Mask:
         """Return the nodes that stay in violation of a strategy: they were, or it is the first decision of this process."""
         nodes = self._applied.nodes
-        if self._holds is None or not name.row.determines_compliance:
-            return nodes.none
-        held = self._holds(policy, nodes, now)
-        if held is None:
+        if held is None or not name.row.determines_compliance:
             return nodes.none
         if state is not None:
             return held & self.reindex.mask(state.found.violated)
@@ -311,9 +316,10 @@ def _decision(
 ) -> Steps[Decision]:
     """`staying`: the table without pods that left since the readings."""
     states: dict[StrategyName, StrategyState] = {}
+    held = history.held(policy, now)
     for name, strategy in policy.strategies.items():
         if not name.row.ranks:
-            previous = history.previous(policy, name, now)
+            previous = history.previous(policy, name, held)
             read = staying if name is StrategyName.DESCHEDULE else table
             states[name] = yield from durations.advance(strategy, read, previous, now=now)
             yield

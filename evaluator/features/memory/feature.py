@@ -73,6 +73,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         journal=core.journal,
     )
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
+    core.cluster.listeners.decisions.append(memories.policies_changed)
     core.cluster.listeners.memory += [cluster.changed, controller.wake]
     core.fence.listeners.append(controller.start_over)
     core.loop.listeners.append(controller.wake)

@@ -35,6 +35,12 @@ class Memories:
         self._policies = policies
         self._of_node: dict[str, NodeMemory] = {}
         self._by_policy: dict[PolicyKey, dict[str, Score]] = {}
+        self._half_lives: Mapping[PolicyKey, float] | None = None
+        self._flapping: dict[PolicyKey, Sequence[str]] = {}
+
+    def policies_changed(self) -> None:
+        """Read the half-lives of policies again when they are next used."""
+        self._half_lives = None
 
     def changed(self, name: str, node: Node | None) -> bool:
         """Take over what a node's annotation says, nothing of a deleted node; return whether that changes a score."""
@@ -59,13 +65,15 @@ class Memories:
         return self._by_policy.get(key, {})
 
     @property
-    def half_lives(self) -> dict[PolicyKey, float]:
-        """The half-lives of the policies that have a memory and are enforced (seconds)."""
-        memories = (
-            (key, policy) for key, policy in self._policies().items() if not policy.observed
-        )
-        parts = ((key, policy.actions.part(Memory).half_life) for key, policy in memories)
-        return {key: half_life for key, half_life in parts if half_life}
+    def half_lives(self) -> Mapping[PolicyKey, float]:
+        """The half-lives of the policies that have a memory and are enforced (seconds); the same object until policies change."""
+        if self._half_lives is None:
+            enforced = (policy for policy in self._policies().values() if not policy.observed)
+            parts = ((policy.key, policy.actions.part(Memory).half_life) for policy in enforced)
+            self._half_lives = {key: half_life for key, half_life in parts if half_life}
+            for key in self._flapping.keys() - self._half_lives.keys():
+                del self._flapping[key]
+        return self._half_lives
 
     def memory_of(self, key: PolicyKey) -> Memory | None:
         """Return the memory of a policy; None if there is no such policy, or it has none."""
@@ -73,16 +81,26 @@ class Memories:
         memory = policy.actions.part(Memory) if policy is not None else Memory()
         return memory if memory.half_life else None
 
-    def flapping(self, policy: Policy, now: float) -> list[str]:
-        """Return the nodes that violated a policy so often that they stay in violation at `now` (Unix seconds), sorted."""
+    def hold(self, policy: Policy, now: float) -> Sequence[str]:
+        """Return the nodes that violated a policy so often that they stay in violation at `now` (Unix seconds), sorted.
+
+        `flapping` returns them until the next decision.
+        """
         memory = policy.actions.part(Memory)
         if not memory.half_life or policy.observed:
-            return []
-        return sorted(
+            self._flapping.pop(policy.key, None)
+            return ()
+        names = sorted(
             name
             for name, score in self.of_policy(policy.key).items()
             if score.violated and score.now(now, memory.half_life) > memory.flapping_above
         )
+        self._flapping[policy.key] = names
+        return names
+
+    def flapping(self, key: PolicyKey) -> Sequence[str]:
+        """Return the nodes that the last decision about a policy held in violation, sorted."""
+        return self._flapping.get(key, ())
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return the scores of a policy at `now` (Unix seconds); 0 on a node that never violated it. `at` is 0."""
@@ -114,7 +132,7 @@ def remembered(node: Node) -> NodeMemory:
 
 
 class Held:
-    """The nodes that flap, as decisions ask for them. `epoch`: the Unix time at 0 of the store's clock."""
+    """The nodes that flap, computed once per decision. `epoch`: the Unix time at 0 of the store's clock."""
 
     def __init__(self, memories: Memories, *, epoch: float) -> None:
         self._memories = memories
@@ -122,7 +140,7 @@ class Held:
 
     def __call__(self, policy: Policy, nodes: NodeIndex, now: float) -> Mask | None:
         """Return the nodes that stay in violation of a policy at `now` (the store's clock); None if there are none."""
-        names = self._memories.flapping(policy, now + self._epoch)
+        names = self._memories.hold(policy, now + self._epoch)
         positions = [nodes.position[name] for name in names if name in nodes.position]
         if not positions:
             return None

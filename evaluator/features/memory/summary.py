@@ -54,7 +54,7 @@ class MemoryReport:
         memory = policy.actions.part(Memory)
         if not memory.half_life:
             return PolicyPart()
-        names = self._memories.flapping(policy, self._wall())
+        names = self._memories.flapping(policy.key)
         if not names:
             text = f"no node has a score above {memory.flapping_above:g}"
             condition = PolicyCondition(NODES_FLAPPING, "False", "NoneFlaps", text)
@@ -69,8 +69,7 @@ class MemoryReport:
         for key in self._gauged - known:
             self._gauge.remove(tuple(key))
         for key in known:
-            policy = decisions.policies[key].policy
-            self._gauge.set(tuple(key), len(self._memories.flapping(policy, self._wall())))
+            self._gauge.set(tuple(key), len(self._memories.flapping(key)))
             yield
         self._gauged = set(known)
 
@@ -84,7 +83,7 @@ class MemoryReport:
         if not memory.half_life:
             return {}
         now, scores = self._wall(), self._memories.of_policy(decision.policy.key)
-        flapping = {*self._memories.flapping(decision.policy, now)}
+        flapping = {*self._memories.flapping(decision.policy.key)}
         rows = [
             {"node": name, **_shown(score, now, memory.half_life), "flapping": name in flapping}
             for name, score in scores.items()

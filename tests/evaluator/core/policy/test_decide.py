@@ -500,3 +500,20 @@ def test_columnar_decision_equals_node_by_node_decision(tas, rule, world, all_of
         assert decisions.policies[policy.key].violations == naive(policy, readings)
     violators = {n for p in policies for n in naive(p, readings)[StrategyName.DESCHEDULE]}
     assert decisions.labels.keys() == violators
+
+
+def test_nodes_to_hold_are_found_once_for_a_policy_that_can_be_violated(store, parsed, rule, demo):
+    ranking = parsed("ranking", scheduleonmetric=[rule("health LessThan 0")])
+    store.subscribe(["health"])
+    report(store, {node: {"health": 2.0} for node in NODES})
+    asked = []
+
+    def holds(policy, nodes, _now):
+        asked.append(policy.key)
+        return nodes.none | True
+
+    first = decide([demo, ranking], NODES, store, now=NOW, holds=holds)
+    report(store, {node: {"health": 0.0} for node in NODES})
+    found = decide([demo, ranking], NODES, store, now=NOW, before=first, holds=holds)
+    assert asked == [KEY, KEY]
+    assert {*found.policies[KEY].dontschedule} == {*found.policies[KEY].deschedule} == {*NODES}

@@ -42,6 +42,7 @@ class World:
         self.cluster, self.latest, self.waiting_for = ClusterCache(), None, []
         self.cluster.policies.put(self.policy)
         self.memories = Memories(lambda: self.cluster.policies.objects)
+        self.cluster.listeners.decisions.append(self.memories.policies_changed)
         self.store = Store(stale_after=1e9, started=-1e9)
         self.store.subscribe({"m"})
         self.metrics = MemoryMetrics(CollectorRegistry())
@@ -205,7 +206,44 @@ async def test_flapping_node_stays_in_violation_until_its_score_has_decayed(worl
     world.now += 13 * 86_400  # 4 decays to 3 in 12.5 days
     assert not await world.decide()
     assert world.writes() == 1
-    (condition,) = report.part(world.latest.policies[KEY]).conditions[:1] or [None]
+
+
+async def test_gauge_status_and_page_name_the_nodes_that_the_decision_holds(world):
+    report = MemoryReport(
+        world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
+    )
+    for _ in range(4):
+        await world.decide(a=1.0, b=0.0)
+        await world.decide(a=0.0)
+    world.now += 13 * 86_400  # the score has decayed, but the node is held until the next decision
+    for held in (["a"], []):
+        decision = world.latest.policies[KEY]
+        assert [*decision.violations[StrategyName.DONTSCHEDULE]] == held
+        [*report.show(world.latest, world.now)]
+        (family,) = world.metrics.flapping_nodes.collect()
+        assert [sample.value for sample in family.samples] == [len(held)]
+        (condition,) = report.part(decision).conditions
+        assert condition.status == str(bool(held))
+        rows = report.policy(decision)["memory"]["nodes"]
+        assert [row["node"] for row in rows if row["flapping"]] == held
+        await world.decide()
+
+
+async def test_half_lives_follow_the_policies_and_are_read_once_in_between(world):
+    read = []
+
+    class Policies(dict):
+        def values(self):
+            read.append(self)
+            return super().values()
+
+    world.cluster.policies.objects = Policies(world.cluster.policies.objects)
+    await world.decide(a=1.0, b=1.0)
+    await world.decide(a=0.0, b=1.0)
+    assert len(read) <= 1
+    assert world.memories.half_lives == {KEY: 30 * 86_400.0}
+    world.cluster.policies.drop(world.policy)
+    assert world.memories.half_lives == {}
 
 
 async def test_forgotten_and_another_machine_start_anew(world):
