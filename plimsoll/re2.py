@@ -170,19 +170,20 @@ def in_python(pattern: str, *, whole: bool = False) -> str | None:
         token = _TOKEN.match(pattern, position)
         if token is None or not _may_follow(token, before) or len(groups) > _DEEPEST:
             return None
-        position, before = token.end(), token.lastgroup or ""
-        if before == "repeat":
+        position, kind = token.end(), token.lastgroup or ""
+        if kind == "repeat":
             groups[-1].own += 1
-        elif before == "alternative":
+        elif kind == "alternative":
             groups[-1] = _Group(0, groups[-1].repeats)
-        elif before == "open":
+        elif kind == "open":
             groups.append(_Group())
-        elif before == "close" and len(groups) > 1:
+        elif kind == "close" and len(groups) > 1:
             closed = groups.pop()
             groups[-1].own += closed.repeats
-        elif before == "close":
+        elif kind == "close":
             return None
-        written.append(r"\Z" if before == "end" else token[0])
+        written.append(r"\Z" if kind == "end" else token[0])
+        before = kind
     anywhere = not (whole or pattern.startswith("^"))
     if len(groups) != 1 or groups[0].repeats + anywhere > _MOST_REPEATS:
         return None
