@@ -175,13 +175,11 @@ def _page(given: argparse.Namespace, service: Evaluator) -> tuple[Page, View]:
             return service.get(query={"nodes": ""}), views.nodes
         case ["nodes", name]:
             return service.get(query={"node": name}), views.node
-        case ["explain", written] if "/" in written and written.partition("/")[0] in _KIND_NAMES:
-            kind, _, name = written.partition("/")
-            return _explained(_KIND_NAMES[kind], name, given, service)
-        case ["explain", kind, name] if kind in _KIND_NAMES:
-            return _explained(_KIND_NAMES[kind], name, given, service)
-        case ["explain", *rest]:
-            mistake = f"explain takes one of {', '.join(KINDS)} and a name, not {' '.join(rest) or 'nothing'}"
+        case ["explain", *named]:
+            kind, name = _kind_and_name(named)
+            if kind and name:
+                return _explained(kind, name, given, service)
+            mistake = f"explain takes one of {', '.join(KINDS)} and a name, not {' '.join(named) or 'nothing'}"
         case ["history", *named]:
             pages = HistoryPages(service, given)
             return pages.get(*pages.path(*_of_history(named))), history.history
@@ -192,16 +190,23 @@ def _page(given: argparse.Namespace, service: Evaluator) -> tuple[Page, View]:
     raise UsageError(mistake)
 
 
-def _acknowledge(words: Sequence[str], service: Evaluator) -> str:
-    """Acknowledge a problem of a node; return what was done. Raises UnreachableError and UsageError."""
+def _kind_and_name(words: Sequence[str]) -> tuple[str, str]:
+    """Return the kind and name that `KIND/NAME` or `KIND NAME` names; an empty kind if it is neither."""
     match words:
-        case [written, problem] if "/" in written:
-            kind, _, name = written.partition("/")
-        case [kind, name, problem]:
+        case [written] if "/" in written:
+            written_kind, _, name = written.partition("/")
+        case [written_kind, name]:
             pass
         case _:
-            kind, name, problem = "", "", ""
-    if _KIND_NAMES.get(kind) != "node" or not name or _PROBLEM.fullmatch(problem) is None:
+            return "", ""
+    return _KIND_NAMES.get(written_kind, ""), name
+
+
+def _acknowledge(words: Sequence[str], service: Evaluator) -> str:
+    """Acknowledge a problem of a node; return what was done. Raises UnreachableError and UsageError."""
+    *named, problem = words or [""]
+    kind, name = _kind_and_name(named)
+    if kind != "node" or not name or _PROBLEM.fullmatch(problem) is None:
         raise UsageError("ack takes a node and a problem: ack node/worker-3 KernelDeadlock")
     service.acknowledge(name, problem)
     return f"{problem} of node {name} acknowledged; it begins anew with the next line in the log"
@@ -209,14 +214,8 @@ def _acknowledge(words: Sequence[str], service: Evaluator) -> str:
 
 def _forget(given: argparse.Namespace, service: Evaluator) -> int:
     """Delete the scores of a node. Raises UnreachableError and UsageError."""
-    match given.words[1:]:
-        case [written] if "/" in written:
-            kind, _, name = written.partition("/")
-        case [kind, name]:
-            pass
-        case _:
-            kind, name = "", ""
-    if _KIND_NAMES.get(kind) != "node" or not name or given.output:
+    kind, name = _kind_and_name(given.words[1:])
+    if kind != "node" or not name or given.output:
         raise UsageError("forget takes node NAME, and no -o")
     sys.stdout.write(printable(service.forget(name)) + "\n")
     return 0
@@ -224,18 +223,13 @@ def _forget(given: argparse.Namespace, service: Evaluator) -> int:
 
 def _of_history(named: Sequence[str]) -> tuple[str, str]:
     """Return the kind and name of the object whose history is requested; empty for all. Raises UsageError."""
-    match named:
-        case []:
-            return "", ""
-        case [written] if "/" in written:
-            kind, _, name = written.partition("/")
-        case [kind, name]:
-            pass
-        case _:
-            kind, name = " ".join(named), ""
-    if _KIND_NAMES.get(kind) not in _WITH_HISTORY or not name:
-        raise UsageError(f"history takes one of {', '.join(_WITH_HISTORY)} and a name, not {kind}")
-    return _KIND_NAMES[kind], name
+    if not named:
+        return "", ""
+    kind, name = _kind_and_name(named)
+    if kind not in _WITH_HISTORY or not name:
+        kinds = ", ".join(_WITH_HISTORY)
+        raise UsageError(f"history takes one of {kinds} and a name, not {' '.join(named)}")
+    return kind, name
 
 
 def _watch(given: argparse.Namespace, service: Evaluator) -> int:

@@ -38,6 +38,7 @@ def kubectl(tmp_path, monkeypatch):
         (["forget", "node/"], "forget takes node NAME, and no -o"),
         (["explain", "pod"], "explain takes one of pod, node, policy, gang and a name, not pod"),
         (["explain", "tree", "x"], "explain takes one of pod, node"),
+        (["explain", "pod/"], "explain takes one of pod, node"),
         (["ack", "node/x"], "ack takes a node and a problem"),
         (["ack", "pod/x", "KernelDeadlock"], "ack takes a node and a problem"),
         (["ack", "node/x", "Kernel=Deadlock"], "ack takes a node and a problem"),
