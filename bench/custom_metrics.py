@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry
 
 from bench import commandline
 from bench.commandline import Line
-from bench.stalls import Stretches
+from bench.timing import CallbackTimes, timed
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.model import pod_record
 from evaluator.core.model.node import Node, NodeMeta
@@ -53,7 +53,7 @@ class Bench:
     def __init__(self, nodes: int, metrics: int, pods: int, requests: int) -> None:
         self.rng = random.Random(1)
         self.requests = requests
-        self.stretches = Stretches()
+        self.callbacks = CallbackTimes()
         self.names = [f"node-{number:05d}.example.com" for number in range(nodes)]
         self.served = tuple(sorted({"load", *(f"metric_{n}" for n in range(metrics))}))
         self.values: dict[str, float] = {}
@@ -92,7 +92,7 @@ class Bench:
     async def run(self) -> AsyncIterator[Line]:
         """Yield the lines of all cases."""
         garbage.raise_thresholds()
-        self.stretches.watch()
+        self.callbacks.watch()
         case = self.case
         every, zone = f"{ROOT}/nodes/*/load", {"labelSelector": ["zone=1"]}
         await self.get(every)
@@ -132,11 +132,11 @@ class Bench:
         for _ in range(self.requests):
             before()
             await asyncio.sleep(0)
-            self.stretches.taken.clear()
+            self.callbacks.taken.clear()
             begun = time.thread_time()
             response = await asyncio.create_task(self.get(path, query, headers))
             times.append((time.thread_time() - begun) * 1e3)
-            longest = max([longest, *(seconds * 1e3 for seconds in self.stretches.taken)])
+            longest = max([longest, *(seconds * 1e3 for seconds in self.callbacks.taken)])
             size = response.size
         spent = statistics.median(times)
         ratio = {} if naive_ms is None else {"cpu_ratio": round(naive_ms / spent, 1)}
@@ -168,12 +168,11 @@ class Bench:
 
     def baseline(self, names: list[str]) -> float:
         """Return the CPU time in ms of a list made of dicts, with json.dumps."""
-        times = []
-        for _ in range(5):
-            begun = time.thread_time()
-            _baseline({name: self.values[name] for name in names})
-            times.append((time.thread_time() - begun) * 1e3)
-        return statistics.median(times)
+        times = [timed(self._naive_list, names)[1].cpu for _ in range(5)]
+        return 1e3 * statistics.median(times)
+
+    def _naive_list(self, names: list[str]) -> bytes:
+        return _baseline({name: self.values[name] for name in names})
 
 
 def _baseline(values: Mapping[str, float]) -> bytes:

@@ -22,14 +22,14 @@ agent, changed or confirmed.
 
 import gc
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from bench import commandline
 from bench.commandline import Line
 from bench.measure import percentile
+from bench.timing import Elapsed, timed
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
@@ -50,16 +50,10 @@ AIMS = {"cold": 10.0, "steady": 10.0, "published": 25.0}
 TYPES = 5
 """Machine types, whose nodes are peers."""
 PEER_RULES = 20
+_END = object()
 
 
-class Spent(NamedTuple):
-    """Wall-clock and CPU time in seconds."""
-
-    clock: float
-    cpu: float
-
-
-def line(case: str, what: str, times: list[Spent], **more: Any) -> Line:
+def line(case: str, what: str, times: list[Elapsed], **more: Any) -> Line:
     """Return the figures of one case."""
     clock, cpu = ([1e3 * seconds for seconds in each] for each in zip(*times, strict=True))
     figures = {
@@ -78,19 +72,12 @@ def line(case: str, what: str, times: list[Spent], **more: Any) -> Line:
     }
 
 
-def timed(work: Callable[[], object]) -> Spent:
-    """Return the time that `work` takes."""
-    clock, cpu = time.perf_counter(), time.thread_time()
-    work()
-    return Spent(time.perf_counter() - clock, time.thread_time() - cpu)
-
-
-def longest_piece(steps: Iterator[None]) -> Spent:
+def longest_step(steps: Iterator[None]) -> Elapsed:
     """Return the time of the longest step."""
-    longest, ended = Spent(0.0, 0.0), list[bool]()
-    while not ended:
-        spent = timed(lambda: next(steps, ended) is ended and ended.append(True))  # type: ignore[func-returns-value]
-        longest = max(longest, spent, key=lambda one: one.cpu)
+    longest, step = Elapsed(0.0, 0.0), None
+    while step is not _END:
+        step, elapsed = timed(next, steps, _END)
+        longest = max(longest, elapsed, key=lambda one: one.cpu)
     return longest
 
 
@@ -225,14 +212,15 @@ def measure_peers(names: list[str], repeats: int) -> Iterator[Line]:
         names, compared(":peer_deviation", 1.5), peers=PeerColumns(LabelGroups(types.__getitem__))
     )
     plain = World(names, compared("", 94.0))
-    spent: dict[World, list[Spent]] = {peers: [], plain: []}
+    spent: dict[World, list[Elapsed]] = {peers: [], plain: []}
     steps, before = [], {world: world.decide() for world in spent}
     for _ in range(repeats):
         for world, times in spent.items():
             world.change()
-            times.append(timed(lambda: before.update({world: world.decide(before[world])})))  # noqa: B023
+            before[world], elapsed = timed(world.decide, before[world])
+            times.append(elapsed)
         peers.change()
-        steps.append(longest_piece(peers.steps(before[peers])))
+        steps.append(longest_step(peers.steps(before[peers])))
     ours, without = (percentile([one.cpu for one in spent[world]], 0.5) for world in (peers, plain))
     size = {"nodes": len(names), "rules": PEER_RULES}
     ratio = {"without_peers_cpu_p50_ms": round(1e3 * without, 4), "ratio": round(ours / without, 2)}
@@ -259,18 +247,22 @@ def measure(case: str, world: World, repeats: int) -> Iterator[Line]:
     before = world.decide()
     violating = [len(v) for d in before.policies.values() for v in d.violations.values()]
     size["violators_percent"] = round(100 * sum(violating) / len(violating) / len(world.nodes), 1)
-    times: dict[str, list[Spent]] = {"cold": [], "steady": [], "published": [], "longest_step": []}
+    times: dict[str, list[Elapsed]] = {
+        "cold": [],
+        "steady": [],
+        "published": [],
+        "longest_step": [],
+    }
     for _ in range(repeats):
         world.change()
-        times["cold"].append(timed(world.decide))
-        made = []
-        steady = timed(lambda: made.append(world.decide(before)))  # noqa: B023
-        after = timed(lambda: publish(made[0], world.nodes))  # noqa: B023
+        times["cold"].append(timed(world.decide)[1])
+        made, steady = timed(world.decide, before)
+        _, after = timed(publish, made, world.nodes)
         times["steady"].append(steady)
-        times["published"].append(Spent(steady.clock + after.clock, steady.cpu + after.cpu))
+        times["published"].append(Elapsed(steady.clock + after.clock, steady.cpu + after.cpu))
         world.change()
-        before, steps = made[0], world.steps(made[0])
-        times["longest_step"].append(longest_piece(steps))
+        before, steps = made, world.steps(made)
+        times["longest_step"].append(longest_step(steps))
     for what, found in times.items():
         aim = {"aim": f"cpu_p50_ms <= {AIMS[what]:g} loops"} if what in AIMS else {}
         yield line(case, what, found, **aim, **size)
@@ -279,15 +271,15 @@ def measure(case: str, world: World, repeats: int) -> Iterator[Line]:
 def look_up(case: str, world: World, repeats: int) -> Iterator[Line]:
     """Yield the cost of one filter and one prioritize, with names as new strings, as from JSON."""
     decisions = world.decide()
-    times: dict[str, list[Spent]] = {"filter": [], "prioritize": []}
+    times: dict[str, list[Elapsed]] = {"filter": [], "prioritize": []}
     for number in range(repeats):
         names = [f"{name[:-1]}{name[-1]}" for name in world.nodes]
         world.rng.shuffle(names)
         labels = {"telemetry-policy": f"policy-{number % len(world.policies)}"}
         args = Args("default", "pod", labels, names, None)
-        times["filter"].append(timed(lambda: answer_filter(args, decisions)))  # noqa: B023
+        times["filter"].append(timed(answer_filter, args, decisions)[1])
         args = Args("default", "pod", labels, [f"{name[:-1]}{name[-1]}" for name in names], None)
-        times["prioritize"].append(timed(lambda: answer_prioritize(args, decisions)))  # noqa: B023
+        times["prioritize"].append(timed(answer_prioritize, args, decisions)[1])
     for what, found in times.items():
         yield line(case, what, found, names=len(world.nodes))
 
@@ -298,8 +290,8 @@ def report(world: World, repeats: int) -> Iterator[Line]:
     changed, same = [], []
     for node in world.rng.choices(world.nodes, k=50 * repeats):
         delta = Delta({metric: world.rng.random() for metric in METRICS})
-        changed.append(timed(lambda: world.store.report(node, delta, world.now)))  # noqa: B023
-        same.append(timed(lambda: world.store.report(node, Delta(), world.now)))  # noqa: B023
+        changed.append(timed(world.store.report, node, delta, world.now)[1])
+        same.append(timed(world.store.report, node, Delta(), world.now)[1])
     yield line("report", "changed", changed, metrics=len(METRICS))
     yield line("report", "confirmed", same, metrics=len(METRICS))
 

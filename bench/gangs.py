@@ -18,7 +18,6 @@ replaced). A decision that does not match the case ends the program.
 import gc
 import itertools
 import json
-import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +28,7 @@ from msgspec import Raw
 from bench import cluster, commandline, measure
 from bench import nodes as made
 from bench.commandline import Line
+from bench.timing import Elapsed, timed
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model.node import Node
@@ -176,16 +176,15 @@ def decided(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> Ite
                 waiting.begin()
             else:
                 waiting.change(number)
-            clock, cpu = time.perf_counter(), time.thread_time()
-            outcome = waiting.decide()
-            times.append((time.perf_counter() - clock, time.thread_time() - cpu))
+            outcome, elapsed = timed(waiting.decide)
+            times.append(elapsed)
             waiting.check(outcome)
         aim = AIM if what == "steady" else ""
         yield {"benchmark": "gangs", **about, "what": what, **_figures(times), "aim": aim}
     gc.unfreeze()
 
 
-def _figures(times: Sequence[tuple[float, float]]) -> Line:
+def _figures(times: Sequence[Elapsed]) -> Line:
     clock, cpu = (sorted(1000 * one for one in ones) for ones in zip(*times, strict=True))
     figures = {"p50_ms": measure.percentile(clock, 0.5), "max_ms": clock[-1]}
     figures["cpu_p50_ms"] = measure.percentile(cpu, 0.5)

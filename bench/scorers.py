@@ -9,8 +9,7 @@ the time its threads waited for a CPU. Every response is checked. One JSON line 
 """
 
 import json
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -22,6 +21,7 @@ from bench.podcluster import PodCluster
 from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
+from bench.timing import timed
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.plugin import Scorer, ScorerResult
 from evaluator.features.scorers.registry import BUILT_IN, ScorerOptions
@@ -39,14 +39,8 @@ def alone(scorer: Scorer, nodes: int, repeats: int) -> Line:
         podcluster.pod_view(*amounts)
         for amounts in islice(podcluster.arrivals(), _WARM_UP + repeats)
     ]
-    times = [_timed(lambda pod=pod: scorer.score(view, pod)) for pod in pods]  # type: ignore[misc]
+    times = [timed(scorer.score, view, pod)[1].clock for pod in pods]
     return _figures("assess", times[_WARM_UP:])
-
-
-def _timed(work: Callable[[], object]) -> float:
-    begin = time.perf_counter()
-    work()
-    return time.perf_counter() - begin
 
 
 def _figures(what: str, times: Sequence[float]) -> Line:

@@ -19,20 +19,19 @@ milliseconds of CPU time, which is reliable on a busy machine:
 """
 
 import asyncio
-import functools
 import gc
 import itertools
 import random
 import re
 import time
-import types
-from collections.abc import AsyncIterator, Coroutine, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from bench import commandline
 from bench.commandline import Line
+from bench.timing import CallbackTimes, CpuTime
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.http.ops import OpsServer
 from evaluator.core.loop.loop import DecisionLoop
@@ -71,47 +70,11 @@ _HISTORY = 64 << 20
 _RETRY = re.compile(r"retry: (\d+)")
 
 
-class Spent:
-    """The CPU time of one part of the work, in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def steps(self, work: Iterator[None]) -> Iterator[None]:
-        """Run the steps of a generator."""
-        while True:
-            begun = time.thread_time()
-            try:
-                next(work)
-            except StopIteration:
-                return
-            finally:
-                self.seconds += time.thread_time() - begun
-            yield
-
-    @types.coroutine
-    def of(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run a coroutine; return its result."""
-        step = functools.partial(work.send, None)
-        while True:
-            begun = time.thread_time()
-            try:
-                waited = step()
-            except StopIteration as end:
-                return end.value
-            finally:
-                self.seconds += time.thread_time() - begun
-            try:
-                step = functools.partial(work.send, (yield waited))
-            except asyncio.CancelledError as error:
-                step = functools.partial(work.throw, error)
-
-
-class Past:
+class RecordedHistory:
     """A history as its feature wires it, and the CPU time that recording takes."""
 
     def __init__(self, decider: DecisionLoop, figures: Metrics) -> None:
-        self.spent = Spent()
+        self.recording = CpuTime()
         history, series = History(_HISTORY * 9 // 16, 24 * 3600.0), Series(_HISTORY * 6 // 16)
         self._recorder = Recorder(history, series, HistoryMetrics(figures.registry))
         self.reports = HistoryReports(
@@ -127,49 +90,26 @@ class Past:
 
     def decided(self, decisions: Decisions, now: float) -> Iterator[None]:
         """Record what changed."""
-        return self.spent.steps(self._recorder.decided(decisions, now))
+        return self.recording.steps(self._recorder.decided(decisions, now))
 
     async def sample(self) -> None:
         """Sample readings until cancelled."""
-        await self.spent.of(self._recorder.sample())
+        await self.recording.of(self._recorder.sample())
 
 
-class Stretches:
-    """The CPU time of every callback of an event loop, in seconds."""
-
-    def __init__(self) -> None:
-        self.taken: list[float] = []
-
-    def watch(self) -> None:
-        """Start timing."""
-        handle: Any = asyncio.Handle
-        run = handle._run  # noqa: SLF001 (the loop has no hook for it)
-
-        def timed(callback: asyncio.Handle) -> None:
-            begun = time.thread_time()
-            run(callback)
-            self.taken.append(time.thread_time() - begun)
-
-        handle._run = timed  # noqa: SLF001
-
-    async def begin(self) -> None:
-        """Forget earlier callbacks; the one that calls it is not counted."""
-        await asyncio.sleep(0)
-        self.taken.clear()
-
-    def line(self, case: str, sizes: Line) -> Line:
-        """Return the figures since `begin`."""
-        taken = sorted(self.taken)
-        return {
-            "benchmark": "stalls",
-            "case": case,
-            "longest_ms": round(taken[-1] * 1e3, 2),
-            "p999_ms": round(taken[int(0.999 * len(taken))] * 1e3, 2),
-            "over_5_ms": sum(seconds > 0.005 for seconds in taken),
-            "callbacks": len(taken),
-            **sizes,
-            "aim": AIM,
-        }
+def _line(case: str, callbacks: CallbackTimes, sizes: Line) -> Line:
+    """Return the figures of the callbacks since their `begin`."""
+    taken = sorted(callbacks.taken)
+    return {
+        "benchmark": "stalls",
+        "case": case,
+        "longest_ms": round(taken[-1] * 1e3, 2),
+        "p999_ms": round(taken[int(0.999 * len(taken))] * 1e3, 2),
+        "over_5_ms": sum(seconds > 0.005 for seconds in taken),
+        "callbacks": len(taken),
+        **sizes,
+        "aim": AIM,
+    }
 
 
 def generated(policies: int, metrics: int, rules: int) -> list[Policy]:
@@ -228,7 +168,7 @@ class Bench:
         cluster, figures = ClusterCache(), Metrics()
         self.store = Store(stale_after=60.0, started=time.monotonic())
         self.decider = DecisionLoop(cluster, self.store, Subscriptions(), figures)
-        self.past, self.live = Past(self.decider, figures), Spent()
+        self.past, self.live = RecordedHistory(self.decider, figures), CpuTime()
         part = PagePart(section=section(self.past.reports, shown=True), past=self.past.reports)
         sources = PageSources(self.decider, cluster, clock=time.monotonic, parts=lambda: (part,))
         pages = routes(Reports(sources), Targets(sources.sections))
@@ -269,10 +209,10 @@ class Bench:
 
     async def run(self) -> AsyncIterator[Line]:
         """Yield the lines of all cases."""
-        stretches = Stretches()
+        callbacks = CallbackTimes()
         garbage.raise_thresholds()
         gc.collect()
-        stretches.watch()
+        callbacks.watch()
         work = (self.decider.run(), self.past.sample())
         tasks = [asyncio.create_task(one) for one in work]
         self.decider.touch()
@@ -281,11 +221,11 @@ class Bench:
             self.report(name)
             await asyncio.sleep(0)
         await self._decided()
-        yield stretches.line("start", self.sizes)
+        yield _line("start", callbacks, self.sizes)
         tasks.append(asyncio.create_task(self.confirm()))
-        await stretches.begin()
+        await callbacks.begin()
         await asyncio.sleep(self.seconds)
-        yield stretches.line("rest", self.sizes)
+        yield _line("rest", callbacks, self.sizes)
         tasks.append(asyncio.create_task(self.change()))
         policies: list[Page] = [
             (f"/explain/{key.namespace}/{key.name}", {}) for key in self.policies
@@ -298,15 +238,15 @@ class Bench:
             "metrics": [("/metrics", {})],
         }
         for case, pages in cases.items():
-            await stretches.begin()
-            recorded = self.past.spent.seconds
+            await callbacks.begin()
+            recorded = self.past.recording.seconds
             await self.reading(pages)
-            spent = self.past.spent.seconds - recorded
-            yield stretches.line(case, {**self._share("history", spent), **self.sizes})
-        await stretches.begin()
+            spent = self.past.recording.seconds - recorded
+            yield _line(case, callbacks, {**self._share("history", spent), **self.sizes})
+        await callbacks.begin()
         browsers = [asyncio.create_task(self.browse(number)) for number in range(BROWSERS)]
         await asyncio.sleep(self.seconds)
-        line = stretches.line("live", {**self._share("live", self.live.seconds), **self.sizes})
+        line = _line("live", callbacks, {**self._share("live", self.live.seconds), **self.sizes})
         yield {**line, "drawn": self.drawn}
         for task in (*tasks, *browsers):
             task.cancel()

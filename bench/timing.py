@@ -1,0 +1,84 @@
+"""Times work in this process: wall-clock and CPU time of a call, CPU time of a part, and of each callback of an event loop."""
+
+import asyncio
+import functools
+import time
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Elapsed(NamedTuple):
+    """Wall-clock time and CPU time of a call, in seconds."""
+
+    clock: float
+    cpu: float
+
+
+def timed(work: Callable[..., _T], *arguments: object) -> tuple[_T, Elapsed]:
+    """Call `work`; return its result and the time that it takes."""
+    clock, cpu = time.perf_counter(), time.thread_time()
+    result = work(*arguments)
+    return result, Elapsed(time.perf_counter() - clock, time.thread_time() - cpu)
+
+
+class CpuTime:
+    """The CPU time of one part of the work, which other work interrupts, in seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def steps(self, work: Iterator[None]) -> Iterator[None]:
+        """Run the steps of a generator."""
+        while True:
+            begun = time.thread_time()
+            try:
+                next(work)
+            except StopIteration:
+                return
+            finally:
+                self.seconds += time.thread_time() - begun
+            yield
+
+    @types.coroutine
+    def of(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+        """Run a coroutine; return its result."""
+        step = functools.partial(work.send, None)
+        while True:
+            begun = time.thread_time()
+            try:
+                waited = step()
+            except StopIteration as end:
+                return end.value
+            finally:
+                self.seconds += time.thread_time() - begun
+            try:
+                step = functools.partial(work.send, (yield waited))
+            except asyncio.CancelledError as error:
+                step = functools.partial(work.throw, error)
+
+
+class CallbackTimes:
+    """The CPU time of every callback of an event loop, in seconds."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    def watch(self) -> None:
+        """Start timing."""
+        handle: Any = asyncio.Handle
+        run = handle._run  # noqa: SLF001 (the loop has no hook for it)
+
+        def timed_run(callback: asyncio.Handle) -> None:
+            begun = time.thread_time()
+            run(callback)
+            self.taken.append(time.thread_time() - begun)
+
+        handle._run = timed_run  # noqa: SLF001
+
+    async def begin(self) -> None:
+        """Forget earlier callbacks; the one that calls it is not counted."""
+        await asyncio.sleep(0)
+        self.taken.clear()
