@@ -26,11 +26,10 @@ import grpc
 from bench import commandline, exporters
 from bench.authority import Authority
 from bench.commandline import Line
-from bench.exporters import Exporter, running
+from bench.exporters import RULES, Exporter, running
 from bench.processes import beside
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-RULES = Path(__file__).resolve().parent.parent / "deploy/rules/*.yaml"
 METRICS = (
     "node_cpu_headroom_ratio",
     "node_memory_headroom_ratio",

@@ -13,14 +13,17 @@ import argparse
 import contextlib
 import subprocess
 import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from bench import measure
-from bench.attacked import Target, agent, evaluator
+from bench import cluster, measure, processes, site
+from bench.scheduler import Connection, question
 from plimsoll import logs
+from sandbox.processes import HeldPort
 from tests.security import floods
 
 P99, MEMORY = 3.0, 1.2
@@ -29,8 +32,28 @@ _AFTERWARDS = 5.0
 _PROBE_TIMEOUT = 2.0
 """Of readiness probes in deploy/, in seconds."""
 _PROBE_EVERY = 0.1
+_PATIENCE = 60.0
 _MARGIN_MS = 1.0
 """A p99 that rises by less is the machine's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A running program: its process, its ports by name, a request of its client, and the port of its probes.
+
+    `certificate`: a file with a client certificate and key that the agents' port admits, of another node.
+    """
+
+    pid: int
+    ports: Mapping[str, int]
+    ask: Callable[[], None]
+    probed: str
+    certificate: Path | None = None
+
+    def probe(self, timeout: float) -> bool:
+        """Return whether a probe on a new connection is answered within `timeout` seconds."""
+        return _get(self.ports[self.probed], "/healthz", timeout) == 200
+
 
 Run = Callable[[Target], contextlib.AbstractContextManager[object]]
 """Attacks a target while the block runs."""
@@ -170,6 +193,54 @@ def _probing(target: Target, row: Row) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def evaluator(nodes: int, policies: int) -> Iterator[Target]:
+    """Run an evaluator with an agent on each node; kube-scheduler's filter request names all nodes."""
+    with HeldPort() as gangs, contextlib.ExitStack() as stack:
+        flags = ("--gangs", f"--gangWebhookPort={gangs.number}")
+        found, _ = stack.enter_context(site.streaming(nodes, policies, flags))
+        ours = found.evaluator
+        client = stack.enter_context(Connection(ours.port, found.authority.client_context()))
+        body = question(cluster.names(nodes)).body
+
+        def ask() -> None:
+            if (status := client.post("filter", body).status) != 200:
+                raise SystemExit(f"the evaluator answers {status}")
+
+        certificate = ours.log.with_name("stranger.pem")
+        certificate.write_bytes(found.authority.node("stranger") + found.authority.read("node.key"))
+        ports = {
+            "extender": ours.port,
+            "agents": ours.agent_port,
+            "ops": ours.ops_port,
+            "gangs": gangs.number,
+        }
+        yield Target(ours.pid, ports, ask, "ops", certificate)
+
+
+@contextlib.contextmanager
+def agent() -> Iterator[Target]:
+    """Run an agent without an evaluator; its client scrapes it."""
+    with tempfile.TemporaryDirectory() as name, HeldPort() as port:
+        argv = (sys.executable, "-P", "-m", "agent", f"--web.listen-address={port.address}")
+        with processes.program([*argv, "--node.name=node-0"], Path(name) / "log") as process:
+            until = time.monotonic() + _PATIENCE
+            while _get(port.number, "/readyz", 1.0) != 200:
+                if time.monotonic() > until:
+                    raise TimeoutError("the agent does not get ready")
+                time.sleep(0.05)
+
+            def ask() -> None:
+                _get(port.number, "/metrics", _PATIENCE)
+
+            yield Target(process.pid, {"agent": port.number}, ask, "agent")
+
+
+def _get(port: int, path: str, timeout: float) -> int:
+    """Return the status of a response on a new connection; 0 if there is none in time."""
+    return site.get(port, path, timeout=timeout, headers={"Connection": "close"})[0]
 
 
 def table(attacks: Sequence[Attack], *, nodes: int, policies: int, seconds: float) -> Iterator[Row]:

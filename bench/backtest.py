@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from bench import commandline
+from bench.cluster import Object, policy_object, rule
 from bench.commandline import Line
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
@@ -40,21 +41,15 @@ AIM_S = 20
 """Seconds of CPU for 7 days of 1,000 nodes."""
 
 
-def policy(options: dict[str, str]) -> dict[str, object]:
+def policy(options: dict[str, str]) -> Object:
     """Return a policy of three rules; about 3 % of readings violate one."""
-    rules = [{"metricname": name, "operator": "GreaterThan", "target": 80} for name in METRICS]
+    rules = [rule(name, 80) for name in METRICS]
     strategies = {
         "dontschedule": {**options, "rules": rules[:2]},
         "deschedule": {**options, "rules": rules[2:]},
     }
-    return {
-        "metadata": {
-            "name": "bench",
-            "namespace": "ns",
-            "annotations": {"plimsoll.io/max-nodes": "20%"},
-        },
-        "spec": {"strategies": strategies},
-    }
+    limits = {"plimsoll.io/max-nodes": "20%"}
+    return policy_object("bench", strategies, namespace="ns", annotations=limits)
 
 
 class Readings:
@@ -152,7 +147,7 @@ def over_dump(nodes: int, days: int) -> Iterator[Line]:
     with tempfile.TemporaryDirectory() as folder:
         text, manifest = Path(folder, "dump.om"), Path(folder, "policy.json")
         samples = write_dump(text, nodes, days)
-        manifest.write_text(json.dumps(policy({}) | {"kind": "TASPolicy"}))
+        manifest.write_text(json.dumps(policy({})))
         command = (sys.executable, "-P", "-m", "evaluator", "backtest", "-f", str(manifest))
         cached = ("--cache", str(Path(folder, "cache")))
         for source, flags in (("text", ()), ("text, to a cache", cached), ("cache", cached)):

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from bench import cluster, measure, world
+from bench.measure import Usage
 from bench.scene import Scene, Server
 from bench.scheduler import Connection, Question, Truth, WrongAnswerError
 
@@ -238,18 +239,17 @@ class Rest:
 def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
     """Call `drive`, which returns the latencies in seconds, and return the figures of the server's process."""
     measure.forget_peak(server.pid)
-    cpu, queued = measure.cpu_seconds(server.pid), measure.queued_seconds(server.pid)
+    before = Usage.of(server.pid)
     times = drive()
-    used = measure.cpu_seconds(server.pid) - cpu
-    waited = measure.queued_seconds(server.pid) - queued
+    after = Usage.of(server.pid)
     return {
         "requests": len(times),
         "p50_ms": round(1000 * statistics.median(times), 3),
         "p99_ms": round(1000 * measure.percentile(times, 0.99), 3),
         "max_ms": round(1000 * max(times), 3),
-        "cpu_ms": round(1000 * used / len(times), 3),
-        "queued_ms": round(1000 * waited / len(times), 3),
-        "peak_rss_mb": round(measure.memory_mb(server.pid, "VmHWM"), 1),
+        "cpu_ms": round(1000 * (after.cpu - before.cpu) / len(times), 3),
+        "queued_ms": round(1000 * (after.queued - before.queued) / len(times), 3),
+        "peak_rss_mb": round(after.peak, 1),
     }
 
 

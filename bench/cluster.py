@@ -72,22 +72,32 @@ def policy(number: int, *, limit: int = LIMIT) -> Object:
     """Return one policy; `limit`: the target of its dontschedule rule."""
     first, second = (METRICS[(number + step) % len(METRICS)] for step in (0, 1))
     strategies: dict[str, Any] = {
-        "dontschedule": {"rules": [_rule(first, "GreaterThan", limit)]},
-        "scheduleonmetric": {"rules": [_rule(second, "LessThan", 0)]},
+        "dontschedule": {"rules": [rule(first, limit)]},
+        "scheduleonmetric": {"rules": [rule(second, 0, "LessThan")]},
     }
     if number % 3 == 0:
-        strategies["deschedule"] = {"rules": [_rule(first, "GreaterThan", 99)]}
+        strategies["deschedule"] = {"rules": [rule(first, 99)]}
     if number % 4 == 0:
-        strategies["labeling"] = {
-            "rules": [_rule(second, "GreaterThan", 99) | {"labels": ["busy=yes"]}]
-        }
+        strategies["labeling"] = {"rules": [rule(second, 99, labels=["busy=yes"])]}
+    return policy_object(f"policy-{number:03}", strategies)
+
+
+def policy_object(
+    name: str,
+    strategies: Mapping[str, Mapping[str, Any]],
+    *,
+    namespace: str = NAMESPACE,
+    **metadata: Any,
+) -> Object:
+    """Return a TASPolicy; `metadata`: more of it."""
     return {
         "apiVersion": "telemetry.intel.com/v1alpha1",
         "kind": "TASPolicy",
-        "metadata": {"name": f"policy-{number:03}", "namespace": NAMESPACE},
+        "metadata": {"name": name, "namespace": namespace, **metadata},
         "spec": {"strategies": strategies},
     }
 
 
-def _rule(metric: str, relation: str, target: int) -> Object:
-    return {"metricname": metric, "operator": relation, "target": target}
+def rule(metric: str, target: float | str, operator: str = "GreaterThan", **more: Any) -> Object:
+    """Return a rule of a policy; `more`: other fields of it."""
+    return {"metricname": metric, "operator": operator, "target": target, **more}

@@ -22,11 +22,12 @@ agent, changed or confirmed.
 
 import gc
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from bench import commandline
+from bench.cluster import policy_object, rule
 from bench.commandline import Line
 from bench.measure import percentile
 from bench.timing import Elapsed, timed
@@ -136,71 +137,42 @@ def generated(count: int, share: float, *, timings: bool) -> list[Policy]:
 
     def strategy(number: int, kind: str) -> dict[str, Any]:
         target = round(100 * (1 - share), 3)
-        rules = [{"metricname": rng.choice(METRICS), "operator": "GreaterThan", "target": target}]
+        rules = [rule(rng.choice(METRICS), target)]
         more: dict[str, Any] = {}
         if timings and number % 4 == 1:
             more = {"for": "20s", "clearAfter": "60s"}
         elif timings and number % 4 == 2:
-            rules += [{**rules[0], "metricname": rng.choice(METRICS), "target": 0}]
+            rules.append(rule(rng.choice(METRICS), 0))
             more = {"logicalOperator": "allOf"}
         elif timings and number % 4 == 3:
             more = {"whenMissing": "violate"}
         if kind == "labeling":
-            rules = [{**rule, "labels": ["load=high"]} for rule in rules]
+            rules = [{**one, "labels": ["load=high"]} for one in rules]
         return {"rules": rules, **more}
 
     kinds = ("dontschedule", "deschedule", "labeling")
-    return [
-        parse(
-            {
-                "metadata": {
-                    "namespace": "default",
-                    "name": f"policy-{number}",
-                    "uid": f"{number}",
-                },
-                "spec": {
-                    "strategies": {
-                        **{kind: strategy(number, kind) for kind in kinds},
-                        "scheduleonmetric": {
-                            "rules": [
-                                {
-                                    "metricname": rng.choice(METRICS),
-                                    "operator": "LessThan",
-                                    "target": 0,
-                                }
-                            ]
-                        },
-                    }
-                },
-            }
-        )
-        for number in range(count)
-    ]
+
+    def policy(number: int) -> Policy:
+        strategies = {kind: strategy(number, kind) for kind in kinds}
+        preferred = rule(rng.choice(METRICS), 0, "LessThan")
+        return _parsed("policy", number, {**strategies, "scheduleonmetric": {"rules": [preferred]}})
+
+    return [policy(number) for number in range(count)]
 
 
 def compared(suffix: str, target: float) -> list[Policy]:
     """Return policies with one rule each, on the metric of that number with `suffix`."""
     return [
-        parse(
-            {
-                "metadata": {"namespace": "default", "name": f"peers-{number}", "uid": f"{number}"},
-                "spec": {
-                    "strategies": {
-                        "dontschedule": {
-                            "rules": [
-                                {
-                                    "metricname": METRICS[number] + suffix,
-                                    "operator": "GreaterThan",
-                                    "target": target,
-                                }
-                            ]
-                        }
-                    }
-                },
-            }
+        _parsed(
+            "peers", number, {"dontschedule": {"rules": [rule(METRICS[number] + suffix, target)]}}
         )
         for number in range(PEER_RULES)
     ]
+
+
+def _parsed(name: str, number: int, strategies: Mapping[str, Line]) -> Policy:
+    found = policy_object(f"{name}-{number}", strategies, namespace="default", uid=f"{number}")
+    return parse(found)
 
 
 def measure_peers(names: list[str], repeats: int) -> Iterator[Line]:

@@ -15,6 +15,8 @@ from bench import measure
 from bench.processes import program
 
 AGENT = (sys.executable, "-P", "-m", "agent")
+RULES = str(Path(__file__).resolve().parent.parent / "deploy/rules/*.yaml")
+"""The shipped recording rules."""
 _HEADERS = {
     "Accept": "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,"
     "application/openmetrics-text;version=0.0.1;q=0.5,text/plain;version=1.0.0;escaping=allow-utf-8;q=0.4,"

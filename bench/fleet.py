@@ -2,11 +2,7 @@
 
 Each opens a stream, receives the subscription, reports it in full, then reports changed readings after each interval, or a
 heartbeat. After a loss it reconnects like the real agent. They run in a few separate processes, so that their CPU time is
-not counted as the evaluator's. By hand:
-
-    python -P bench/fleet.py 127.0.0.1:9091 --agents 5000 --interval 10s --share 0.01
-
-In other benchmarks:
+not counted as the evaluator's:
 
     with Fleet("127.0.0.1:9091", nodes, Habits(interval=10.0, share=0.01), authority=authority) as fleet:
         await fleet.until(connected=len(nodes))
@@ -14,7 +10,6 @@ In other benchmarks:
         print(fleet.reports)
 """
 
-import argparse
 import asyncio
 import multiprocessing
 import time
@@ -22,7 +17,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -32,7 +26,6 @@ import numpy as np
 from bench import fleetagent
 from bench.authority import Authority
 from bench.fleetagent import COLUMNS, HABITS, Column, Habits
-from plimsoll import durations, logs
 
 _CONTEXT = multiprocessing.get_context("spawn")
 
@@ -182,55 +175,6 @@ class Fleet:
         return Spread.of(self.column(Column.ANSWERED) - begin)
 
 
-def main() -> None:
-    """Run a fleet until interrupted, printing its state each second."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("address", help="host:port of the evaluator's port for agents")
-    parser.add_argument("--agents", type=int, default=5000, help="how many (default 5000)")
-    parser.add_argument(
-        "--prefix", default="fleet-", help="of the nodes' names, a number follows (default fleet-)"
-    )
-    parser.add_argument(
-        "--interval",
-        type=durations.duration,
-        default=10.0,
-        help="between two reports (default 10s)",
-    )
-    parser.add_argument(
-        "--share", type=float, default=0.01, help="of the readings that change (default 0.01)"
-    )
-    parser.add_argument("--processes", type=int, default=2, help="they share (default 2)")
-    parser.add_argument(
-        "--authority",
-        type=Path,
-        help="folder with ca.crt, ca.key and node.key to make client certificates with (default: plain text)",
-    )
-    given = parser.parse_args()
-    logs.setup("error")
-    fleet = Fleet(
-        given.address,
-        names(given.agents, given.prefix),
-        Habits(given.interval, given.share),
-        processes=given.processes,
-        authority=Authority(given.authority) if given.authority else None,
-    )
-    with fleet:
-        try:
-            while True:
-                before = fleet.reports
-                time.sleep(1)
-                print(
-                    f"connected {fleet.connected}, reports/s {fleet.reports - before}, losses {fleet.losses}",
-                    flush=True,
-                )
-        except KeyboardInterrupt:
-            pass
-
-
 def names(count: int, prefix: str = "fleet-") -> list[str]:
     """Return this many node names."""
     return [f"{prefix}{number:05}" for number in range(count)]
-
-
-if __name__ == "__main__":
-    main()

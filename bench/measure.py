@@ -11,6 +11,7 @@ import operator
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,34 @@ def memory_mb(pid: int, field: str = "VmRSS") -> float:
 def forget_peak(pid: int) -> None:
     """Reset the peak of resident memory."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Resource usage of a process: seconds of CPU and of waiting for a CPU, megabytes, descriptors."""
+
+    at: float
+    cpu: float
+    queued: float
+    rss: float
+    peak: float
+    descriptors: int
+
+    @classmethod
+    def of(cls, pid: int) -> "Usage":
+        """Return the usage of a process, all threads together."""
+        return cls(
+            at=time.monotonic(),
+            cpu=cpu_seconds(pid),
+            queued=queued_seconds(pid),
+            rss=memory_mb(pid),
+            peak=memory_mb(pid, "VmHWM"),
+            descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+        )
+
+    def cores_since(self, before: "Usage") -> float:
+        """Return the used share of one core since an earlier usage."""
+        return (self.cpu - before.cpu) / (self.at - before.at)
 
 
 def settle(pid: int, *, below: float = 0.03, window: float = 0.25, patience: float = 120.0) -> None:

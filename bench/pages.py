@@ -10,7 +10,6 @@ are the machine's.
     python -P bench/pages.py [--nodes 5000] [--policies 50] [--seconds 10]
 """
 
-import http.client
 import re
 import statistics
 import threading
@@ -20,9 +19,10 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-from bench import cases, cluster, commandline, measure, processes, scene
+from bench import cases, cluster, commandline, processes, scene, site
 from bench.cases import Change
 from bench.commandline import Line
+from bench.measure import Usage
 from bench.scene import Scene, Sizes
 
 BROWSERS = 10
@@ -124,27 +124,19 @@ def _changed(port: int, path: str, position: str, ending: threading.Event) -> st
 
 
 def _get(port: int, path: str, headers: dict[str, str]) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    connection.request("GET", path, headers=headers)
-    response = connection.getresponse()
-    body = response.read().decode()
-    connection.close()
-    if response.status != 200:
-        raise RuntimeError(f"{path}: {response.status}")
-    return body
+    status, body = site.get(port, path, timeout=60, headers=headers)
+    if status != 200:
+        raise RuntimeError(f"{path}: {status}")
+    return body.decode()
 
 
 def fetch(port: int, path: str) -> int:
     """Return the size of a page, 0 if it was rejected with 503. Raises RuntimeError if it is none."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    connection.request("GET", path, headers={"Accept": "text/html"})
-    response = connection.getresponse()
-    body = response.read()
-    connection.close()
-    if response.status == 503:
+    status, body = site.get(port, path, timeout=30, headers={"Accept": "text/html"})
+    if status == 503:
         return 0
-    if response.status != 200 or not body.endswith(b"</html>"):
-        raise RuntimeError(f"{path}: {response.status}")
+    if status != 200 or not body.endswith(b"</html>"):
+        raise RuntimeError(f"{path}: {status}")
     return len(body)
 
 
@@ -195,9 +187,9 @@ def measured(nodes: int = 5000, policies: int = 50, seconds: float = 10.0) -> It
 
 def _line(case: Change, around: Scene, more: Line) -> Line:
     pid = around.ours.pid
-    cpu, begun = measure.cpu_seconds(pid), time.monotonic()
+    before = Usage.of(pid)
     line = case.run(around)
-    core = (measure.cpu_seconds(pid) - cpu) / (time.monotonic() - begun)
+    core = Usage.of(pid).cores_since(before)
     size = around.site.evaluator.metric("plimsoll_history_size_bytes")
     figures = {"core_percent": round(100 * core, 1), "history_mb": round(size / 1e6, 2)}
     return {**line, "benchmark": "pages", **figures, **more}

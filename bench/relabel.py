@@ -4,10 +4,9 @@ The real evaluator with an API server in a separate process; every node has a st
 later none does; meanwhile another policy is edited, and the extender is called until its response changes. Prints one JSON
 line, times in seconds. Readings are only reported when they change.
 
-    python -P bench/relabel.py [--nodes 5000] [--kube-qps 200] [--control-plane | --kubeconfig FILE]
+    python -P bench/relabel.py [--nodes 5000] [--kube-qps 200] [--control-plane]
 
---control-plane: on kube-apiserver and etcd of this machine ($KUBEBUILDER_ASSETS). --kubeconfig: on that cluster (kubectl
-must be installed); nodes called relabel-<number> are created and deleted, other nodes are not changed.
+--control-plane: on kube-apiserver and etcd of this machine ($KUBEBUILDER_ASSETS).
 """
 
 import asyncio
@@ -22,9 +21,9 @@ from bench import commandline
 from bench.commandline import Line
 from bench.fleet import Fleet
 from bench.fleetagent import Habits
-from bench.stage import NAMESPACE, Plane, Stage, given_plane, real_plane, sandbox_plane, until
-from sandbox.client.client import ApiError, Client
-from sandbox.client.objects import NODES, POLICIES
+from bench.stage import Plane, Stage, real_plane, sandbox_plane, until
+from sandbox.client.client import Client
+from sandbox.client.objects import NODES
 from sandbox.controllers.nodes import node_object
 
 LABELLING, EDITED = "relabel", "relabel-edited"
@@ -43,21 +42,6 @@ async def create_nodes(client: Client, names: list[str]) -> None:
             await client.create(NODES, body)
 
     await asyncio.gather(*map(create, names))
-
-
-async def delete_all(client: Client, names: list[str]) -> None:
-    """Delete all created objects."""
-    for policy in (LABELLING, EDITED):
-        with contextlib.suppress(ApiError):
-            await client.delete(POLICIES, policy, NAMESPACE)
-    gate = asyncio.Semaphore(AT_ONCE)
-
-    async def delete(name: str) -> None:
-        async with gate:
-            with contextlib.suppress(ApiError):
-                await client.delete(NODES, name)
-
-    await asyncio.gather(*map(delete, names))
 
 
 class Bench:
@@ -129,8 +113,6 @@ async def measure(plane: Plane, count: int, qps: float) -> Line:
         Stage(plane, flags, sync_period=600.0) as stage,
         contextlib.AsyncExitStack() as stack,
     ):
-        if plane.outlives_us:
-            stack.push_async_callback(delete_all, stage.client, nodes)
         await create_nodes(stage.client, nodes)
         await stage.policy(LABELLING, ["health"], 1, "deschedule")
         await stage.policy(EDITED, ["constant"], 99)
@@ -161,16 +143,11 @@ async def measured(
     kube_qps: float = 200.0,
     *,
     control_plane: bool = False,
-    kubeconfig: str | None = None,
 ) -> AsyncIterator[Line]:
     """Yield the line."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if kubeconfig:
-            chosen = given_plane(folder, Path(kubeconfig))
-        else:
-            chosen = real_plane(folder) if control_plane else sandbox_plane(folder)
-        with chosen as plane:
+        with real_plane(folder) if control_plane else sandbox_plane(folder) as plane:
             yield await measure(plane, nodes, kube_qps)
 
 

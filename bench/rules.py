@@ -14,13 +14,12 @@ from pathlib import Path
 
 from bench import commandline, measure
 from bench.commandline import Line
-from bench.exporters import AGENT, running
+from bench.exporters import AGENT, RULES, running
 
-SHIPPED = Path(__file__).resolve().parent.parent / "deploy/rules/*.yaml"
 AIM = "percent_of_a_core <= 0.25 loops, memory_mb <= 8"
 
 
-def measured(seconds: float = 125.0, rules: str = str(SHIPPED)) -> Iterator[Line]:
+def measured(seconds: float = 125.0, rules: str = RULES) -> Iterator[Line]:
     """Yield the line."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

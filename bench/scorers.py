@@ -17,8 +17,8 @@ from typing import Any
 import msgspec
 
 from bench import commandline, measure, podcluster, site
+from bench.measure import Usage
 from bench.podcluster import PodCluster
-from bench.program import Evaluator
 from bench.scheduler import Connection, Reply, WrongAnswerError
 from bench.site import Site
 from bench.timing import timed
@@ -104,24 +104,17 @@ def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
     server, pods = at.evaluator, islice(podcluster.arrivals(), _WARM_UP + requests)
     with Connection(server.port, at.authority.client_context()) as connection:
         questions = Questions(connection, name, scorer, len(at.names))
-        before = _spent(server)
+        before = Usage.of(server.pid)
         times = [questions.ask(number, *amounts) for number, amounts in enumerate(pods)]
-        spent = _spent(server)
+        after = Usage.of(server.pid)
     server.forget_log()
     filtered, scored = zip(*times[_WARM_UP:], strict=True)
-    each = {key: (spent[key] - before[key]) / len(times) for key in spent}
     return {
         **_figures("filter", filtered),
         **_figures("prioritize", scored),
         **_figures("pod", [sum(pair) for pair in times[_WARM_UP:]]),
-        **{key: round(1000 * seconds, 3) for key, seconds in each.items()},
-    }
-
-
-def _spent(server: Evaluator) -> dict[str, float]:
-    return {
-        "cpu_ms": measure.cpu_seconds(server.pid),
-        "queued_ms": measure.queued_seconds(server.pid),
+        "cpu_ms": round(1000 * (after.cpu - before.cpu) / len(times), 3),
+        "queued_ms": round(1000 * (after.queued - before.queued) / len(times), 3),
     }
 
 

@@ -1,20 +1,24 @@
-"""An idle evaluator with a cluster: the start of a benchmark."""
+"""Runs the real evaluator with a cluster: mutual TLS on loopback ports, default settings except the given flags."""
 
 import asyncio
 import contextlib
+import http.client
+import re
+import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from bench import cluster, measure, processes, program, world
+from bench import cluster, measure, processes, world
 from bench.authority import Authority
 from bench.fleet import Fleet
 from bench.fleetagent import Habits
-from bench.program import Evaluator
+from sandbox.endpoints import kubeconfig
+from sandbox.processes import HeldPort
 
 _ASKED_ONCE = (
     "--metricsSource=prometheus",
@@ -25,6 +29,96 @@ _ASKED_ONCE = (
 _REPORTS_EVERY = 10.0  # seconds
 _PATIENCE = 300.0
 _QUIET = 4  # consecutive checks without new writes
+
+
+def get(
+    port: int, path: str, *, timeout: float = 10.0, headers: Mapping[str, str] | None = None
+) -> tuple[int, bytes]:
+    """Return status and body of a response on a new connection; status 0 if there is none."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+    try:
+        connection.request("GET", path, headers=headers or {})
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (OSError, http.client.HTTPException):
+        return 0, b""
+    finally:
+        connection.close()
+
+
+def sample(metrics: str, series: str) -> float:
+    """Return the value of a series, a name with labels, on a page of metrics; 0 if absent."""
+    found = re.search(rf"^{re.escape(series)} (\S+)$", metrics, re.MULTILINE)
+    return float(found[1]) if found else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluator:
+    """A running evaluator."""
+
+    pid: int
+    port: int
+    agent_port: int
+    ops_port: int
+    log: Path
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Return a response of the ops port; status 0 if there is none."""
+        status, body = get(self.ops_port, path)
+        return status, body.decode()
+
+    def until(self, path: str) -> None:
+        """Wait until this path returns 200. Raises TimeoutError with the end of the log."""
+        until = time.monotonic() + _PATIENCE
+        while (answer := self.get(path))[0] != 200:
+            if time.monotonic() > until:
+                raise TimeoutError(f"{path} answers {answer}; its log ends: {self.last_words()}")
+            time.sleep(0.05)
+
+    def metric(self, series: str) -> float:
+        """Return the value of a series of its /metrics; 0 if absent."""
+        return sample(self.get("/metrics")[1], series)
+
+    def last_words(self) -> str:
+        """Return the end of its log."""
+        return self.log.read_text(errors="replace")[-2000:]
+
+    def forget_log(self) -> None:
+        """Truncate its log, which grows with each request."""
+        with self.log.open("r+b") as log:
+            log.truncate(0)
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, authority: Authority, api: str, flags: Sequence[str]
+) -> Iterator[Evaluator]:
+    """Start it on an API server, by its installed name; it is not ready yet."""
+    config, log = folder / "kubeconfig", folder / "evaluator.log"
+    config.write_text(kubeconfig(api))
+    with HeldPort() as extender, HeldPort() as agents, HeldPort() as ops:
+        argv = [
+            str(Path(sys.executable).with_name("plimsoll-evaluator")),
+            f"--kubeConfig={config}",
+            f"--cert={authority.path('server.crt')}",
+            f"--key={authority.path('server.key')}",
+            f"--cacert={authority.ca}",
+            "--bindAddress=127.0.0.1",
+            "--shutdownDelay=0s",
+            f"--port={extender.number}",
+            f"--agentPort={agents.number}",
+            f"--opsPort={ops.number}",
+            "--leaderElect=false",  # a single replica, which writes at once
+            "--kubeQPS=1000",  # initial labels are not measured
+            *flags,
+        ]
+        with processes.program(argv, log) as process:
+            ports = (extender.number, agents.number, ops.number)
+            found = Evaluator(process.pid, *ports, log)
+            found.until("/healthz")
+            yield found
+            if process.poll() is not None:
+                raise ChildProcessError(f"the evaluator died: {found.last_words()}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +207,7 @@ class _Around:
 
     def evaluator(self, flags: Sequence[str]) -> contextlib.AbstractContextManager[Evaluator]:
         """Start the evaluator."""
-        return program.running(self.folder, self.authority, self.api, flags)
+        return running(self.folder, self.authority, self.api, flags)
 
 
 @contextlib.contextmanager

@@ -1,10 +1,8 @@
-"""An evaluator process on an API server, with policies of a benchmark: the sandbox's, kube-apiserver, or a cluster's."""
+"""An evaluator process on an API server, with policies of a benchmark: the sandbox's, or kube-apiserver."""
 
 import asyncio
 import contextlib
 import os
-import re
-import subprocess
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,17 +11,18 @@ from pathlib import Path
 from typing import Any, Self
 
 import aiohttp
-import psutil
 
-from bench import measure
 from bench import nodes as made
 from bench.authority import Authority
+from bench.cluster import policy_object, rule
+from bench.measure import Usage
 from bench.processes import beside
+from bench.site import sample
+from bench.world import furnish
 from plimsoll import logs
-from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
-from sandbox.client.client import ApiError, Client, ensure
-from sandbox.client.objects import CRDS, NAMESPACES, NODES, POLICIES
+from sandbox.client.client import Client
+from sandbox.client.objects import NODES, POLICIES
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from sandbox.envtest import ControlPlane, find
@@ -32,34 +31,6 @@ from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.tuned_evaluator import retuned
 
 NAMESPACE = "plimsoll-bench"
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Resource usage of a process: seconds of CPU and of waiting for a CPU, megabytes, descriptors."""
-
-    at: float
-    cpu: float
-    queued: float
-    rss: float
-    peak: float
-    descriptors: int
-
-    @classmethod
-    def of(cls, pid: int) -> "Usage":
-        """Return the usage of a process, all threads together."""
-        return cls(
-            at=time.monotonic(),
-            cpu=measure.cpu_seconds(pid),
-            queued=measure.queued_seconds(pid),
-            rss=measure.memory_mb(pid),
-            peak=measure.memory_mb(pid, "VmHWM"),
-            descriptors=psutil.Process(pid).num_fds(),
-        )
-
-    def cores_since(self, before: "Usage") -> float:
-        """Return the used share of one core since an earlier usage."""
-        return (self.cpu - before.cpu) / (self.at - before.at)
 
 
 def serve(connection: "Connection[Any, Any]", nodes: Sequence[str]) -> None:
@@ -83,7 +54,6 @@ class Plane:
     client: Client
     kubeconfig: Path
     folder: Path
-    outlives_us: bool = False
 
 
 @contextlib.contextmanager
@@ -102,22 +72,6 @@ def real_plane(folder: Path) -> Iterator[Plane]:
     with ControlPlane(find(os.environ), folder / "control-plane") as running:
         client = Client(running.url, token=running.token, ca=running.ca)
         yield Plane("kube-apiserver", client, running.kubeconfig, folder)
-
-
-@contextlib.contextmanager
-def given_plane(folder: Path, config: Path) -> Iterator[Plane]:
-    """Use a cluster through `kubectl proxy`, with any authentication that kubectl supports."""
-    words = ["kubectl", f"--kubeconfig={config}", "proxy", "--port=0"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as proxy:
-        try:
-            assert proxy.stdout is not None
-            found = re.search(r"127\.0\.0\.1:\d+", proxy.stdout.readline())
-            if found is None:
-                raise SystemExit("kubectl proxy did not start")
-            url = f"http://{found[0]}"
-            yield Plane(str(config), Client(url), config, folder, outlives_us=True)
-        finally:
-            proxy.terminate()
 
 
 async def until(true: Callable[[], Awaitable[bool]], *, pause: float = 0.1) -> None:
@@ -147,29 +101,15 @@ class Stage:
         await self._stack.enter_async_context(self.client)
         self._http = await self._stack.enter_async_context(aiohttp.ClientSession())
         self._stack.push_async_callback(self._processes.close)
-        await self._furnish()
+        await furnish(self.client, NAMESPACE)
         return self
 
     async def __aexit__(self, *error: object) -> None:
         await self._stack.aclose()
 
-    async def _furnish(self) -> None:
-        for crd in manifests.crds():
-            await ensure(self.client, CRDS, crd)
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
-        await ensure(self.client, NAMESPACES, namespace)
-        await until(self._served)
-
     async def node(self, name: str, index: int = 0) -> None:
         """Add a node to the cluster."""
         await self.client.create(NODES, node_object(name, index, now=time.time()))
-
-    async def _served(self) -> bool:
-        """Create an object, waiting until its CRD is served."""
-        with contextlib.suppress(ApiError):
-            await self.client.list(POLICIES)
-            return True
-        return False
 
     async def remove(self, name: str) -> None:
         """Remove a node from the cluster."""
@@ -183,16 +123,8 @@ class Stage:
         strategy: str = "dontschedule",
     ) -> None:
         """Create or change a policy that nodes violate if any of these metrics is greater than the target."""
-        rules = [
-            {"metricname": metric, "operator": "GreaterThan", "target": target}
-            for metric in metrics
-        ]
-        body = {
-            "apiVersion": POLICIES.api_version,
-            "kind": "TASPolicy",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "spec": {"strategies": {strategy: {"rules": rules}}},
-        }
+        strategies = {strategy: {"rules": [rule(metric, target) for metric in metrics]}}
+        body = policy_object(name, strategies, namespace=NAMESPACE)
         await self.client.apply(POLICIES, body, manager="bench")
 
     async def start(self) -> None:
@@ -241,11 +173,9 @@ class Stage:
         """Return whether the ops port returns 200."""
         return (await self.get(path))[0] == 200
 
-    async def metric(self, sample: str) -> float:
-        """Return the value of a sample by name and labels; 0 if absent."""
-        _, text = await self.get("/metrics")
-        found = re.search(rf"^{re.escape(sample)} (\S+)", text, re.MULTILINE)
-        return float(found[1]) if found else 0.0
+    async def metric(self, series: str) -> float:
+        """Return the value of a series of its /metrics; 0 if absent."""
+        return sample((await self.get("/metrics"))[1], series)
 
     async def rejects(self, policy: str, node: str) -> bool | None:
         """Return whether the extender rejects a node for a pod of a policy; None while it is not ready."""

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from bench import commandline
+from bench import cluster, commandline
 from bench.commandline import Line
 from bench.timing import CallbackTimes, CpuTime
 from evaluator.core.cache.cluster import ClusterCache
@@ -117,31 +117,22 @@ def generated(policies: int, metrics: int, rules: int) -> list[Policy]:
     rng = random.Random(2)
 
     def some(*, labels: bool) -> dict[str, Any]:
+        rules_made = []
+        for number in range(max(1, rules // 3)):
+            more: dict[str, Any] = {"labels": [f"level{number % 10}=v{number}"]} if labels else {}
+            metric = f"metric_{rng.randrange(metrics)}"
+            rules_made.append(cluster.rule(metric, rng.choice((50, 94, 99)), **more))
+        return {"rules": rules_made}
+
+    def strategies() -> dict[str, Any]:
         return {
-            "rules": [
-                {
-                    "metricname": f"metric_{rng.randrange(metrics)}",
-                    "operator": "GreaterThan",
-                    "target": rng.choice((50, 94, 99)),
-                    **({"labels": [f"level{number % 10}=v{number}"]} if labels else {}),
-                }
-                for number in range(max(1, rules // 3))
-            ]
+            "dontschedule": some(labels=False),
+            "deschedule": some(labels=False),
+            "labeling": some(labels=True),
         }
 
     return [
-        parse(
-            {
-                "metadata": {"namespace": "bench", "name": f"policy-{number}", "uid": f"{number}"},
-                "spec": {
-                    "strategies": {
-                        "dontschedule": some(labels=False),
-                        "deschedule": some(labels=False),
-                        "labeling": some(labels=True),
-                    }
-                },
-            }
-        )
+        parse(cluster.policy_object(f"policy-{number}", strategies(), uid=f"{number}"))
         for number in range(policies)
     ]
 
@@ -165,20 +156,20 @@ class Bench:
         self.metrics = [f"metric_{number}" for number in range(sizes["metrics"])]
         self.seconds = seconds
         self.rng = np.random.default_rng(1)
-        cluster, figures = ClusterCache(), Metrics()
+        cache, figures = ClusterCache(), Metrics()
         self.store = Store(stale_after=60.0, started=time.monotonic())
-        self.decider = DecisionLoop(cluster, self.store, Subscriptions(), figures)
+        self.decider = DecisionLoop(cache, self.store, Subscriptions(), figures)
         self.past, self.live = RecordedHistory(self.decider, figures), CpuTime()
         part = PagePart(section=section(self.past.reports, shown=True), past=self.past.reports)
-        sources = PageSources(self.decider, cluster, clock=time.monotonic, parts=lambda: (part,))
+        sources = PageSources(self.decider, cache, clock=time.monotonic, parts=lambda: (part,))
         pages = routes(Reports(sources), Targets(sources.sections))
         self.operations = OpsServer(self.decider, figures, pages=pages)
-        cluster.policies.replace(
+        cache.policies.replace(
             generated(**{name: sizes[name] for name in ("policies", "metrics", "rules")})
         )
-        cluster.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
-        cluster.pods.replace([_pod(key) for key in cluster.policies.objects])
-        self.policies = list(cluster.policies.objects)
+        cache.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
+        cache.pods.replace([_pod(key) for key in cache.policies.objects])
+        self.policies = list(cache.policies.objects)
         self.drawn = 0
         """Pages drawn for live browsers."""
 

@@ -15,6 +15,7 @@ import http.client
 import json
 import socket
 import ssl
+import subprocess
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -26,9 +27,10 @@ from typing import Any
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
 
 from bench import cluster, commandline, measure, processes, scene
+from bench.authority import Authority
 from bench.commandline import Line
-from bench.program import kubeconfig
 from bench.scene import Scene, Server, Sizes
+from sandbox.endpoints import kubeconfig
 
 _GROUP = "custom.metrics.k8s.io"
 _VERSION = {"groupVersion": f"{_GROUP}/v1beta2", "version": "v1beta2"}
@@ -146,9 +148,11 @@ class Client:
 
 
 @contextlib.contextmanager
-def running(around: Scene, folder: Path, program: str, api: str) -> Iterator[Server]:
-    """Run TAS until the block ends; it answers once it has read all metrics."""
-    authority, config = around.site.authority, folder / "tas.kubeconfig"
+def started(
+    program: str, folder: Path, api: str, authority: Authority
+) -> Iterator[tuple["subprocess.Popen[bytes]", int]]:
+    """Run TAS until the block ends, with its log in `tas.log`; yield its process and port. It may not listen yet."""
+    config = folder / "tas.kubeconfig"
     config.write_text(kubeconfig(api))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -163,6 +167,14 @@ def running(around: Scene, folder: Path, program: str, api: str) -> Iterator[Ser
         "--syncPeriod=5s",
     ]
     with processes.program(argv, folder / "tas.log") as process:
+        yield process, port
+
+
+@contextlib.contextmanager
+def running(around: Scene, folder: Path, program: str, api: str) -> Iterator[Server]:
+    """Run TAS until the block ends; it answers once it has read all metrics."""
+    authority = around.site.authority
+    with started(program, folder, api, authority) as (process, port):
         server = Server(process.pid, port, authority)
         body = around.ask_about(20, whole=True).question.body
         until = time.monotonic() + _PATIENCE

@@ -56,7 +56,9 @@ async def _run(connection: "Connection[Any, Any]", spec: Spec) -> None:
     url = await api.start()
     prometheus = await _serve_prometheus(readings)
     async with Client(url) as client:
-        await _add_policies(client, spec.policies)
+        await furnish(client, cluster.NAMESPACE)
+        for body in cluster.policies(spec.policies):
+            await client.create(POLICIES, body)
         connection.send((url, prometheus))
         edits: asyncio.Queue[Edit] = asyncio.Queue()
         asyncio.get_running_loop().add_reader(
@@ -68,10 +70,11 @@ async def _run(connection: "Connection[Any, Any]", spec: Spec) -> None:
             await client.patch(POLICIES, body["metadata"]["name"], body, cluster.NAMESPACE)
 
 
-async def _add_policies(client: Client, count: int) -> None:
+async def furnish(client: Client, namespace: str) -> None:
+    """Create the CRDs and a namespace, and wait until policies are served."""
     for crd in manifests.crds():
         await ensure(client, CRDS, crd)
-    meta = {"name": cluster.NAMESPACE}
+    meta = {"name": namespace}
     await ensure(client, NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": meta})
     while True:  # a kind is served shortly after its CRD was created
         try:
@@ -79,9 +82,7 @@ async def _add_policies(client: Client, count: int) -> None:
         except ApiError:
             await asyncio.sleep(0.1)
         else:
-            break
-    for body in cluster.policies(count):
-        await client.create(POLICIES, body)
+            return
 
 
 async def _serve_prometheus(readings: Mapping[str, Mapping[str, float]]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from bench import commandline
+from bench.cluster import policy_object, rule
 from bench.commandline import Line
 from bench.detection import memory, series, tables
 from bench.detection.planting import KINDS, Planted, planted
@@ -166,26 +167,13 @@ def _peers(metric: Metric, faults: Planted) -> list[Violation]:
     """Return the violations that the evaluator finds by a rule on peers."""
     readings, count = metric.values.shape
     names = NodeIndex(f"node-{node:04}" for node in range(count))
-    policy = parse(
-        {
-            "metadata": {"name": "peers", "namespace": "bench"},
-            "spec": {
-                "strategies": {
-                    "dontschedule": {
-                        "for": f"{FOR * STEP:.0f}s",
-                        "clearAfter": f"{CLEAR_AFTER * STEP:.0f}s",
-                        "rules": [
-                            {
-                                "metricname": f"{metric.name}:peer_deviation",
-                                "operator": "GreaterThan" if metric.worse > 0 else "LessThan",
-                                "target": TARGET * metric.worse,
-                            }
-                        ],
-                    }
-                }
-            },
-        }
-    )
+    operator = "GreaterThan" if metric.worse > 0 else "LessThan"
+    strategy = {
+        "for": f"{FOR * STEP:.0f}s",
+        "clearAfter": f"{CLEAR_AFTER * STEP:.0f}s",
+        "rules": [rule(f"{metric.name}:peer_deviation", TARGET * metric.worse, operator)],
+    }
+    policy = parse(policy_object("peers", {"dontschedule": strategy}))
     types = faults.fleet.types
     labels = {name: {INSTANCE_TYPE: f"type-{types[node]}"} for node, name in enumerate(names)}
     times = np.repeat(np.arange(readings) * STEP, count)

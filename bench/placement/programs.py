@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import http.client
-import socket
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -11,14 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import processes
 from bench.authority import Authority
 from bench.placement.systems import METRIC, PERCENT, SYSTEMS, Evaluated, Tas, policy_object
-from bench.tas import proxied
+from bench.tas import proxied, started
 from evaluator.core.model.names import EXTENDER_RESOURCE
 from evaluator.tools.closed_loop.systems import SYNC_PERIOD
 from sandbox.client.objects import Object
-from sandbox.endpoints import kubeconfig
 from sandbox.envtest import ControlPlane
 from sandbox.processes import HeldPort, Processes
 from sandbox.programs import EvaluatorLaunch, evaluator_command
@@ -66,8 +63,8 @@ class Programs:
         stack: contextlib.AsyncExitStack,
     ) -> Started:
         ports = [stack.enter_context(HeldPort()) for _ in range(3)]
-        started = Processes(folder / "logs")
-        stack.push_async_callback(started.close)
+        supervised = Processes(folder / "logs")
+        stack.push_async_callback(supervised.close)
         launch = EvaluatorLaunch(
             kubeconfig=plane.kubeconfig,
             extender_port=ports[0].number,
@@ -80,7 +77,7 @@ class Programs:
                 *([f"--scorers={self.scorer}"] if self.scorer else ()),
             ),
         )
-        await started.start("evaluator", list(evaluator_command(launch)))
+        await supervised.start("evaluator", list(evaluator_command(launch)))
         fleet = Fleet(ports[1].address, period=SYNC_PERIOD)
         stack.push_async_callback(fleet.close)
 
@@ -110,21 +107,7 @@ class Programs:
         api = await stack.enter_async_context(proxied(plane.url, now, token=plane.token, tls=tls))
         authority = Authority.make(folder / "pki")
         authority.client_context()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        config = folder / "tas.kubeconfig"
-        config.write_text(kubeconfig(api))
-        argv = [
-            self.tas,
-            f"--kubeConfig={config}",
-            f"--port={port}",
-            f"--cert={authority.path('server.crt')}",
-            f"--key={authority.path('server.key')}",
-            f"--cacert={authority.ca}",
-            "--syncPeriod=5s",
-        ]
-        process = stack.enter_context(processes.program(argv, folder / "tas.log"))
+        process, port = stack.enter_context(started(self.tas, folder, api, authority))
         until = time.monotonic() + _PATIENCE
         while not await asyncio.to_thread(_answers, port, authority):
             if time.monotonic() > until or process.poll() is not None:

@@ -4,11 +4,14 @@
 its process. Names ending in `-model` are models of other systems, by their published formulas.
 """
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from bench.placement.labels import LabelLoop
+import numpy as np
+
+from bench import cluster
 from bench.placement.peers import (
     Descheduler,
     Koordinator,
@@ -20,9 +23,9 @@ from bench.placement.peers import (
 from evaluator.core.policy.parse import parse
 from evaluator.core.simulation import MakeVerbs
 from evaluator.features.registry import FEATURES, VOCABULARY
+from evaluator.tools.closed_loop.kube_scheduler import Positions
 from evaluator.tools.closed_loop.systems import DefaultPlugins, Plimsoll, System
-from evaluator.tools.closed_loop.workload import Nodes
-from sandbox.client.objects import POLICIES
+from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
 
 METRIC = "node_cpu_utilisation_ratio"
 """Use of the last minute as a share of the node: the shipped rule that policies of the benchmark name."""
@@ -32,6 +35,10 @@ REFUSED_FROM = 0.9
 """The target of dontschedule."""
 LEFT_FROM = 0.75
 """The target of deschedule, with evictions."""
+_INTERVAL = 120.0
+"""Seconds between two runs of descheduler, as its chart's CronJob."""
+_MOST_PER_NODE = 5
+"""maxNoOfPodsToEvictPerNode of deploy/descheduler/policy.yaml."""
 
 
 def policy_object(
@@ -45,22 +52,18 @@ def policy_object(
 
     def above(target: float) -> list[Mapping[str, Any]]:
         value = round(100 * target) if percent else str(target)
-        return [{"metricname": metric, "operator": "GreaterThan", "target": value}]
+        return [cluster.rule(metric, value)]
 
     rules: dict[str, Any] = {
-        "scheduleonmetric": [{"metricname": metric, "operator": "LessThan", "target": 0}],
+        "scheduleonmetric": [cluster.rule(metric, 0, "LessThan")],
         "dontschedule": above(REFUSED_FROM),
     }
     if evict:
         rules["deschedule"] = above(LEFT_FROM)
     strategies = {name: {"rules": found} for name, found in rules.items()}
-    meta = {"name": "balance", "namespace": "default", "annotations": dict(annotations)}
-    return {
-        "apiVersion": POLICIES.api_version,
-        "kind": "TASPolicy",
-        "metadata": meta,
-        "spec": {"strategies": strategies},
-    }
+    return cluster.policy_object(
+        "balance", strategies, namespace="default", annotations=dict(annotations)
+    )
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,37 @@ class Evaluated:
         evicting = next(found for feature in FEATURES if (found := feature.evicting))
         evictor = evicting.start(evicting.options()) if self.evict else None
         return Plimsoll(nodes, [policy], verbs, weight=self.weight, evictor=evictor)
+
+
+class LabelLoop(Plimsoll):
+    """Plimsoll without --evict, and a model of descheduler with deploy/descheduler/policy.yaml.
+
+    Pods have a required node affinity against the label: none is placed on a labelled node, and RemovePodsViolatingNodeAffinity
+    evicts them from there, as long as another node has no label.
+    """
+
+    _due = _INTERVAL
+
+    def permitted(self, pod: SimulatedPod, feasible: Positions, now: float) -> Positions:
+        """Return the nodes without the label that the extender's filter does not reject."""
+        feasible = super().permitted(pod, feasible, now)
+        without = [node for node in feasible.tolist() if self._names[node] not in self.labelled]
+        return np.array(without, dtype=np.intp)
+
+    def evictions(self, now: float) -> Sequence[str]:
+        """Return the pods that a run of descheduler evicts now."""
+        self._decided(now)
+        if now < self._due or len(self.labelled) == len(self._names):
+            return ()
+        self._due = now + _INTERVAL
+        evicted: Counter[str] = Counter()
+        found = []
+        for name, pod in self._pods.items():
+            node = pod.spec.node_name
+            if node in self.labelled and evicted[node] < _MOST_PER_NODE:
+                evicted[node] += 1
+                found.append(name)
+        return found
 
 
 @dataclass(frozen=True)
