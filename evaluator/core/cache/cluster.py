@@ -111,8 +111,8 @@ class Listeners:
     """What features set on a node (`Node.acted_on`) changed, or the node was added or deleted."""
     figures: list[Callable[[str], None]] = field(default_factory=list)
     """A node's allocatable resources or usage annotations (`Node.figures`) changed, or the node was added or deleted."""
-    memory: list[Callable[[str], None]] = field(default_factory=list)
-    """A node's annotation with its scores, or its machine, changed, or the node was added or deleted."""
+    annotations: list[Callable[[str], None]] = field(default_factory=list)
+    """A node's annotations with our prefix, or its machine (`Node.annotated`), changed, or the node was added or deleted."""
 
 
 class ClusterCache:
@@ -206,9 +206,9 @@ class ClusterCache:
         if before is None or after is None or before.placement != after.placement:
             self.feasible_nodes.changed(name)
             self._notify(self.listeners.placement)
-        if before is None or after is None or before.remembered != after.remembered:
-            for remembered in self.listeners.memory:
-                remembered(name)
+        if before is None or after is None or before.annotated != after.annotated:
+            for annotated in self.listeners.annotations:
+                annotated(name)
         if before is None or after is None or before.figures != after.figures:
             for listener in self.listeners.figures:
                 listener(name)

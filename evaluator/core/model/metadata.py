@@ -87,8 +87,6 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     condition_managers: ConditionManagers = ()
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
-    memory: str = ""
-    """The annotation of a node with its scores, see NodeMeta."""
 
     def __post_init__(self) -> None:
         if self.labels:

@@ -5,8 +5,9 @@ Strings are interned: thousands of nodes repeat the same values.
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import chain
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -18,12 +19,13 @@ from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.core.model.resources import USAGE_ANNOTATIONS, Allocatable, ExtendedResources
 from plimsoll import rfc3339
 
-ACKNOWLEDGED = "plimsoll.io/ack."
-"""Prefix of the annotation with which a person acknowledges the problem of a condition type."""
-_MOST_NOTES, _LONGEST_NOTE = 32, 200
+OWN_ANNOTATIONS = "plimsoll.io/"
+"""Prefix of the annotations of nodes that are kept, for the features that read them."""
+_MOST_KEPT, _LONGEST_KEPT = 40, 20_000
+"""Annotations of a node with that prefix that are kept, and characters of each."""
 
 
-class Taint(msgspec.Struct):
+class Taint(msgspec.Struct, gc=False):
     """core/v1 Taint."""
 
     key: str = ""
@@ -70,14 +72,14 @@ class NodeSpec(msgspec.Struct):
     taints: list[Taint] | None = None
 
 
-class Address(msgspec.Struct):
+class Address(msgspec.Struct, gc=False):
     """One address of a node."""
 
     type: str = ""
     address: str = ""
 
 
-class NodeInfo(msgspec.Struct):
+class NodeInfo(msgspec.Struct, gc=False):
     """core/v1 NodeSystemInfo."""
 
     system: str = msgspec.field(default="", name="systemUUID")
@@ -113,8 +115,6 @@ class NodeStatus(msgspec.Struct):
             self.allocatable = None
 
 
-MEMORY = "plimsoll.io/memory"
-"""The annotation of a node with how often it violated policies."""
 _LEAVING = frozenset(
     {
         "DrainInProgress",
@@ -165,15 +165,26 @@ def _shared(managers: ConditionManagers) -> ConditionManagers:
     return managers
 
 
+def _own_annotations(annotations: Mapping[str, Any]) -> Iterator[str]:
+    """Yield keys and texts with our prefix, single keys before families such as `plimsoll.io/ack.<type>`, which may be many."""
+    own = (
+        (intern(key), text[:_LONGEST_KEPT])
+        for key, text in annotations.items()
+        if key.startswith(OWN_ANNOTATIONS) and isinstance(text, str)
+    )
+    order = sorted(own, key=lambda entry: ("." in entry[0][len(OWN_ANNOTATIONS) :], entry))
+    return chain.from_iterable(order[:_MOST_KEPT])
+
+
 class NodeMeta(ObjectMeta, rename="camel"):
-    """ObjectMeta of a node; of its annotations, the numbers that scorers read and the memory of violations are kept.
+    """ObjectMeta of a node; of its annotations, the numbers that scorers read and those with our prefix are kept.
 
     `figures` has them in the order of USAGE_ANNOTATIONS; `math.nan` if absent or not a number.
     """
 
     annotations: dict[str, Any] | None = None
-    acknowledged: tuple[tuple[str, str], ...] = ()
-    """Condition types of problems that persons acknowledged, and what they noted: `<RFC 3339 time> <user>`."""
+    annotations_kept: tuple[str, ...] = ()
+    """Keys and texts of the annotations with our prefix in turn: pairs would take twice the memory."""
 
     def __post_init__(self) -> None:
         self.condition_managers = _condition_managers(self.managed_fields or ())
@@ -185,15 +196,7 @@ class NodeMeta(ObjectMeta, rename="camel"):
                 self.figures = tuple(
                     _figure(self.annotations.get(key)) for key in USAGE_ANNOTATIONS
                 )
-            self.acknowledged = tuple(
-                sorted(
-                    (key.removeprefix(ACKNOWLEDGED), str(value)[:_LONGEST_NOTE])
-                    for key, value in self.annotations.items()
-                    if key.startswith(ACKNOWLEDGED)
-                )
-            )[:_MOST_NOTES]
-            memory = self.annotations.get(MEMORY)
-            self.memory = memory if isinstance(memory, str) else ""
+            self.annotations_kept = tuple(_own_annotations(self.annotations))
             self.annotations = None
 
 
@@ -239,15 +242,26 @@ class Node(msgspec.Struct):
 
     @property
     def acted_on(self) -> tuple[Any, ...]:
-        """The fields with taints and conditions, the owners of the conditions, and acknowledgements of problems."""
+        """The fields with taints and conditions, and the owners of the conditions."""
         meta = self.metadata
-        owners = (meta.owned_conditions, meta.condition_managers, meta.acknowledged)
+        owners = (meta.owned_conditions, meta.condition_managers)
         return (self.spec.taints, self.status.conditions, *owners)
 
     @property
-    def remembered(self) -> tuple[str, str]:
-        """The annotation with its scores, and the machine's UUID."""
-        return (self.metadata.memory, self.status.system_uuid)
+    def annotated(self) -> tuple[Any, ...]:
+        """The annotations with our prefix, and the UUID of the machine that they are about."""
+        return (self.metadata.annotations_kept, self.status.system_uuid)
+
+    def annotations(self, prefix: str) -> Iterator[tuple[str, str]]:
+        """Yield the annotations whose keys start with a prefix, itself one of ours; long texts are cut."""
+        kept = self.metadata.annotations_kept
+        for key, text in zip(kept[::2], kept[1::2], strict=True):
+            if key.startswith(prefix):
+                yield key, text
+
+    def annotation(self, key: str) -> str:
+        """Return an annotation with our prefix; empty if the node does not have it."""
+        return dict(self.annotations(key)).get(key, "")
 
     @property
     def figures(self) -> tuple[Any, ...]:

@@ -45,7 +45,7 @@ class _Cluster:
 
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
     """Yield the write that removes the annotation of a node, for the command `clean`."""
-    if node.metadata.memory:
+    if node.annotation(ANNOTATION):
         meta, path = node.metadata, ANNOTATION.replace("/", "~1")
         operations = (
             {"op": "test", "path": "/metadata/uid", "value": meta.uid},
@@ -74,7 +74,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     )
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
     core.cluster.listeners.decisions.append(memories.policies_changed)
-    core.cluster.listeners.memory += [cluster.changed, controller.wake]
+    core.cluster.listeners.annotations += [cluster.changed, controller.wake]
     core.fence.listeners.append(controller.start_over)
     core.loop.listeners.append(controller.wake)
     core.loop.followers.append(report.show)

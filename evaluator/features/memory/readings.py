@@ -12,7 +12,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Column, SourceMask, unknown
 from evaluator.core.readings.merged import Readings
 from evaluator.features.memory.annotations import VIOLATED, Memory, record
-from evaluator.features.memory.scores import NodeMemory, Score, parse
+from evaluator.features.memory.scores import ANNOTATION, NodeMemory, Score, parse
 
 PREFIX = "violation_score_"
 """Of the metrics: `violation_score_<policy>`, or `violation_score_<namespace>_<policy>` for a policy of another namespace."""
@@ -128,7 +128,7 @@ class Memories:
 
 def remembered(node: Node) -> NodeMemory:
     """Return what a node's annotation says about its machine."""
-    return parse(node.metadata.memory).about(node.status.system_uuid)
+    return parse(node.annotation(ANNOTATION)).about(node.status.system_uuid)
 
 
 class Held:

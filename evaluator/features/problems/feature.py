@@ -104,7 +104,7 @@ class Acknowledgements:
         self._problems = problems
 
     def changed(self, name: str) -> None:
-        """A node changed, or was added or deleted."""
+        """A node's annotations changed, or it was added or deleted."""
         if (node := self._cluster.nodes.objects.get(name)) is not None:
             found = plan.acknowledgements(node)
             self._problems.acknowledge(name, {kind: at for kind, (at, _) in found.items()})
@@ -128,7 +128,7 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     happened = ProblemEventController(
         core.api, core.cluster, metrics, is_leader=core.fence.is_leader
     )
-    core.cluster.listeners.actions.append(Acknowledgements(core.cluster, problems).changed)
+    core.cluster.listeners.annotations.append(Acknowledgements(core.cluster, problems).changed)
     loops = []
     if permitted:
         core.cluster.listeners.actions.append(conditions.wake)

@@ -6,6 +6,7 @@ another reporter owns, such as node-problem-detector, stays as it is.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from evaluator.core.model.node import KUBERNETES_CONDITIONS, Node, NodeCondition
@@ -15,6 +16,9 @@ from wire.problems import TYPE, ProblemCondition
 
 MANAGER = "plimsoll-problems"
 """The field manager of these conditions."""
+ACKNOWLEDGED = "plimsoll.io/ack."
+"""Prefix of the annotation with which a person acknowledges the problem of a condition type: `<RFC 3339 time> <user>`."""
+_MOST_NOTES, _LONGEST_NOTE = 32, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +109,9 @@ def removal_of(node: Node) -> Iterator[Mapping[str, Any]]:
 def acknowledgements(node: Node) -> dict[str, tuple[float, str]]:
     """Return the Unix time and the user of each acknowledged problem, by condition type; those without a time are left out."""
     found = {}
-    for kind, note in node.metadata.acknowledged:
-        time, _, user = note.partition(" ")
+    for key, note in islice(node.annotations(ACKNOWLEDGED), _MOST_NOTES):
+        kind = key.removeprefix(ACKNOWLEDGED)
+        time, _, user = note[:_LONGEST_NOTE].partition(" ")
         at = rfc3339.parse_or_none(time)
         if at is not None and TYPE.fullmatch(kind):
             found[kind] = at, printable(user)

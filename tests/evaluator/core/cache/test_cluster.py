@@ -103,6 +103,29 @@ def test_node_listeners_receive_changes_of_their_fields_only() -> None:
     assert told == ["a"] * 4
 
 
+def test_annotations_with_our_prefix_have_one_listener() -> None:
+    cluster = ClusterCache()
+    told: list[str] = []
+    cluster.listeners.annotations.append(told.append)
+    actions: list[str] = []
+    cluster.listeners.actions.append(actions.append)
+    system = {"nodeInfo": {"systemUUID": "machine-a"}}
+    for changes, annotations, status in [
+        (1, {}, {}),
+        (1, {"other": "1"}, {}),
+        (2, {"plimsoll.io/memory": "{}"}, {}),
+        (3, {"plimsoll.io/memory": "{}", "plimsoll.io/ack.Hung": "now"}, {}),
+        (4, {"plimsoll.io/memory": "{}", "plimsoll.io/ack.Hung": "now"}, system),
+        (4, {"plimsoll.io/ack.Hung": "now", "plimsoll.io/memory": "{}"}, system),
+    ]:
+        body = {"metadata": {"name": "a", "annotations": annotations}, "status": status}
+        cluster.nodes.put(decode_node(json.dumps(body)))
+        assert told == ["a"] * changes
+    assert actions == ["a"]
+    cluster.nodes.replace([])
+    assert told == ["a"] * 5
+
+
 def pod(**status: object) -> Pod:
     body = {
         "metadata": {"name": "web", "namespace": "ns", "uid": "1", "resourceVersion": "1"},

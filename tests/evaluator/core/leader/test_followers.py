@@ -124,7 +124,7 @@ class Replica:
     def violate(self):
         well = NodeStatus(conditions=[NodeCondition("Ready", "True")])
         names = ("sick", "well")
-        self.cluster.nodes.replace([Node(ObjectMeta(name=name), status=well) for name in names])
+        self.cluster.nodes.replace([Node(NodeMeta(name=name), status=well) for name in names])
         labels = {"telemetry-policy": "demo"}
         meta = ObjectMeta(name="web", namespace="default", uid="u", labels=labels)
         self.cluster.pods.replace([Pod(meta, spec=PodSpec(node_name="sick"))])

@@ -51,6 +51,17 @@ def annotated(**annotations):
     return decode_node(json.dumps({"metadata": {"name": "n", "annotations": annotations}}))
 
 
+def test_annotations_with_our_prefix_are_kept_within_bounds():
+    many = {f"plimsoll.io/ack.{number:05}": "x" * 100_000 for number in range(1000)}
+    node = annotated(**many, **{"plimsoll.io/memory": "{}", "plimsoll.io/none": None, "other": "1"})
+    assert node.annotation("plimsoll.io/memory") == "{}"  # not crowded out
+    assert len(node.annotation("plimsoll.io/ack.00000")) < 100_000
+    assert 10 < len([*node.annotations("plimsoll.io/")]) < 50
+    assert not node.annotation("plimsoll.io/none")
+    assert not node.annotation("other")
+    assert [*annotated(other="1").annotations("")] == []
+
+
 def figure(text):
     return annotated(**{USAGE_ANNOTATIONS[0]: text}).metadata.figures[0]
 

@@ -46,7 +46,7 @@ class World:
         self.store = Store(stale_after=1e9, started=-1e9)
         self.store.subscribe({"m"})
         self.metrics = MemoryMetrics(CollectorRegistry())
-        self.cluster.listeners.memory.append(self.changed)
+        self.cluster.listeners.annotations.append(self.changed)
         self.latest = decide([], [], self.store, now=0.0)
         self.controller = MemoryController(
             self.kube,

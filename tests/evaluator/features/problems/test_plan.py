@@ -91,6 +91,7 @@ def test_acknowledgements_have_a_time_and_a_user() -> None:
         "plimsoll.io/ack.Bad": "yesterday",
         "plimsoll.io/ack.": "2026-08-22T08:00:00Z",
         "plimsoll.io/ack.Hostile": "2026-08-22T08:00:00Z \x1b[31m" + "x" * 500,
+        "plimsoll.io/memory": "2026-08-22T08:00:00Z",
         "other": "2026-08-22T08:00:00Z",
     }
     found = plan.acknowledgements(node(annotations=notes))
