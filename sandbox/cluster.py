@@ -22,6 +22,7 @@ from sandbox.controllers.nodes import Nodes
 from sandbox.custom_metrics import CustomMetricsRoute
 from sandbox.endpoints import Endpoints, kubeconfig, write_atomically
 from sandbox.inject import kernel_log
+from sandbox.machine import Machine
 from sandbox.processes import HeldPort, ProcessError, Processes
 from sandbox.programs import AgentLaunch, EvaluatorLaunch, agent_command, evaluator_command
 from sandbox.scheduler.extender import Extender, ExtenderSpec
@@ -114,7 +115,7 @@ class Cluster:
             listen=self._ports[_agent(node)].address,
             evaluator=self.endpoints.agents,
             flags=self.spec.agent_flags,
-            problems=self.dir / node if self.spec.problems else None,
+            machine=Machine(self.dir / node) if self.spec.problems else None,
         )
         await self.processes.start(_agent(node), self.spec.agent(launch))
         await self._answers(_agent(node), self.endpoints.metrics[node])
@@ -213,15 +214,16 @@ class Cluster:
             self.node_metrics(node).mkdir(parents=True, exist_ok=True)
         self.rules.mkdir(exist_ok=True)
         if self.spec.problems:
-            self._prepare_kernel_logs()
+            self._prepare_machines()
         stack.enter_context(_locked(self.dir))
         for old in self._left_over():
             old.unlink(missing_ok=True)
 
-    def _prepare_kernel_logs(self) -> None:
+    def _prepare_machines(self) -> None:
         (self.dir / "problems").mkdir(exist_ok=True)
         (self.dir / "problems" / "kernel.json").write_text(manifests.problems())
         for node in self.spec.nodes:
+            Machine(self.dir / node).create()
             kernel_log(self.dir, node).write_bytes(b"")
             (self.dir / node / "problems.state").unlink(missing_ok=True)
 

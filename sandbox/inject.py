@@ -1,58 +1,130 @@
-"""Writes into a simulated node's kernel log what the kernel writes about a fault: for tests and game days."""
+"""Lets a simulated node fail: writes what the kernel writes into its log, and changes what files and driver report. Repairs it."""
 
 import fcntl
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
+from collectors.shared import xids
+from collectors.shared.xids import XidAction
 from plimsoll.kernellog.records import Record, RecordError, encode, parse
+from sandbox.machine import DIMM, DISK, GPUS, LINK, Machine
 
 _TAIL = 64 << 10
 _ERROR, _CRITICAL, _INFO = 3, 2, 6
+_RECOVERY_ACTIONS = {XidAction.RESET: 1, XidAction.REBOOT: 2}
+"""nvmlDeviceGpuRecoveryAction_t; 0 is NONE."""
 
 
 class InjectError(Exception):
-    """The fault cannot be injected; the text is for the user."""
+    """The fault cannot be injected or repaired; the text is for the user."""
 
 
 Lines = Sequence[tuple[int, str]]
 """Priorities and texts."""
+Arguments = Sequence[str]
 
 
-def _xid(arguments: Sequence[str]) -> Lines:
-    code, pci = (*arguments, "0000:3b:00")[:2] if arguments else ("79", "0000:3b:00")
-    if not code.isascii() or not code.isdigit() or len(code) > 4:
-        raise InjectError(f"xid takes a code, such as 79, not {code[:20]!r}")
-    text = {"79": "GPU has fallen off the bus.", "48": "An uncorrectable double bit error (DBE) has been detected"}  # fmt: skip
+class Fault(NamedTuple):
+    """What a fault does."""
+
+    begin: Callable[[Machine, Arguments], Lines]
+    """Changes the machine, and returns what the kernel logs. Raises InjectError."""
+    end: Callable[[Machine, Arguments], Lines] | None = None
+    """Repairs the machine likewise; None if only a reboot or an acknowledgement ends the fault."""
+
+
+def _number(name: str, arguments: Arguments, default: str) -> int:
+    text = arguments[0] if arguments else default
+    if not text.isascii() or not text.isdigit() or len(text) > 4:
+        raise InjectError(f"{name} takes a number, such as {default}, not {text[:20]!r}")
+    return int(text)
+
+
+def _gpu(arguments: Arguments) -> str:
+    return arguments[1] if len(arguments) > 1 else GPUS[0]
+
+
+def _xid(machine: Machine, arguments: Arguments) -> Lines:
+    code, pci = _number("xid", arguments, "79"), _gpu(arguments)
+    machine.report_xid(pci, code, _RECOVERY_ACTIONS.get(xids.action(code), 0))
+    text = {79: "GPU has fallen off the bus.", 48: "An uncorrectable double bit error (DBE) has been detected"}  # fmt: skip
     return [(_ERROR, f"NVRM: Xid (PCI:{pci}): {code}, pid='<unknown>', name=<unknown>, {text.get(code, 'error')}")]  # fmt: skip
 
 
-def _lines(*texts: str, priority: int = _ERROR) -> Callable[[Sequence[str]], Lines]:
-    def make(_arguments: Sequence[str]) -> Lines:
-        return [(priority, text) for text in texts]
-
-    return make
+def _reset(machine: Machine, arguments: Arguments) -> Lines:
+    machine.reset_gpu(_gpu(arguments))
+    return []
 
 
-FAULTS: Mapping[str, Callable[[Sequence[str]], Lines]] = {
-    "xid": _xid,
-    "oops": _lines(
-        "BUG: kernel NULL pointer dereference, address: 0000000000000008",
-        "Oops: 0000 [#1] PREEMPT SMP NOPTI",
-        priority=_CRITICAL,
-    ),
-    "ext4": _lines(
-        "EXT4-fs error (device sda1): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0"
-    ),
-    "read-only": _lines("EXT4-fs (sda1): Remounting filesystem read-only"),
-    "dimm": _lines("EDAC MC0: 1 CE memory read error on CPU_SrcID#0_Ha#0_Chan#1_DIMM#0"),
-    "link": _lines(
-        "mlx5_core 0000:17:00.0 eth0: Link down", "mlx5_core 0000:17:00.0 eth0: Link up", priority=_INFO
-    ),
-    "hung": _lines("INFO: task containerd:2341 blocked for more than 120 seconds."),
-}  # fmt: skip
-"""What can be injected: name to the lines, given further arguments."""
+def _oops(machine: Machine, _: Arguments) -> Lines:
+    machine.count_oops()
+    return [
+        (_CRITICAL, "BUG: kernel NULL pointer dereference, address: 0000000000000008"),
+        (_CRITICAL, "Oops: 0000 [#1] PREEMPT SMP NOPTI"),
+    ]
+
+
+def _ext4(machine: Machine, _: Arguments) -> Lines:
+    machine.record_file_system_error()
+    return [(_ERROR, f"EXT4-fs error (device {DISK}): ext4_find_entry:1455: inode #2: comm ls: reading directory lblock 0")]  # fmt: skip
+
+
+def _fsck(machine: Machine, _: Arguments) -> Lines:
+    machine.check_file_system()
+    return []
+
+
+def _read_only(machine: Machine, _: Arguments) -> Lines:
+    machine.mount(read_only=True)
+    return [(_ERROR, f"EXT4-fs ({DISK}): Remounting filesystem read-only")]
+
+
+def _writable(machine: Machine, _: Arguments) -> Lines:
+    machine.mount(read_only=False)
+    return []
+
+
+def _dimm(machine: Machine, arguments: Arguments) -> Lines:
+    count = _number("dimm", arguments, "1")
+    machine.correct_memory_errors(count)
+    return [(_ERROR, f"EDAC MC0: {count} CE memory read error on {DIMM}")]
+
+
+def _replaced(machine: Machine, _: Arguments) -> Lines:
+    machine.replace_dimm()
+    return []
+
+
+def _link(machine: Machine, arguments: Arguments) -> Lines:
+    if arguments not in ([], ["down"]):
+        raise InjectError(f"link takes `down`, or nothing for a flap, not {arguments[0][:20]!r}")
+    machine.change_link(up=False)
+    down = (_INFO, f"mlx5_core 0000:17:00.0 {LINK}: Link down")
+    return [down] if arguments else [down, *_link_up(machine, ())]
+
+
+def _link_up(machine: Machine, _: Arguments) -> Lines:
+    machine.change_link(up=True)
+    return [(_INFO, f"mlx5_core 0000:17:00.0 {LINK}: Link up")]
+
+
+def _hung(_machine: Machine, _: Arguments) -> Lines:
+    return [(_ERROR, "INFO: task containerd:2341 blocked for more than 120 seconds.")]
+
+
+FAULTS: Mapping[str, Fault] = {
+    "xid": Fault(_xid, _reset),
+    "oops": Fault(_oops),
+    "ext4": Fault(_ext4, _fsck),
+    "read-only": Fault(_read_only, _writable),
+    "dimm": Fault(_dimm, _replaced),
+    "link": Fault(_link, _link_up),
+    "hung": Fault(_hung),
+}
+"""What can be injected, by name."""
 
 
 def kernel_log(folder: Path, node: str) -> Path:
@@ -60,14 +132,31 @@ def kernel_log(folder: Path, node: str) -> Path:
     return folder / node / "kmsg"
 
 
-def inject(folder: Path, node: str, fault: str, arguments: Sequence[str] = ()) -> list[str]:
-    """Append a fault's records to the kernel log of a sandbox's node; return their texts. Raises InjectError."""
-    path = kernel_log(folder, node)
-    if (make := FAULTS.get(fault)) is None:
+def inject(folder: Path, node: str, fault: str, arguments: Arguments = ()) -> list[str]:
+    """Let a node of a sandbox have a fault; return what its kernel logs. Raises InjectError."""
+    found = _fault(folder, node, fault)
+    return _log(kernel_log(folder, node), found.begin(Machine(folder / node), list(arguments)))
+
+
+def repair(folder: Path, node: str, fault: str, arguments: Arguments = ()) -> list[str]:
+    """End a fault of a node of a sandbox; return what its kernel logs. Raises InjectError."""
+    if (end := _fault(folder, node, fault).end) is None:
+        raise InjectError(
+            f"{fault} leaves no state to repair: a reboot ends it, or `kubectl plimsoll ack node/{node} CONDITION`"
+        )
+    return _log(kernel_log(folder, node), end(Machine(folder / node), list(arguments)))
+
+
+def _fault(folder: Path, node: str, fault: str) -> Fault:
+    if (found := FAULTS.get(fault)) is None:
         raise InjectError(f"no fault {fault[:40]!r}: {', '.join(FAULTS)}")
-    if not path.exists():
+    if not kernel_log(folder, node).exists():
         raise InjectError(f"no kernel log of node {node}: is a sandbox running in {folder}?")
-    lines = make(arguments)
+    return found
+
+
+def _log(path: Path, lines: Lines) -> list[str]:
+    """Append records to a kernel's log; return their texts."""
     with path.open("r+b") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         file.seek(max(0, file.seek(0, os.SEEK_END) - _TAIL))

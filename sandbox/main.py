@@ -15,7 +15,7 @@ from sandbox.config import DemoSettings, InjectSettings, UpSettings
 from sandbox.demo import gangs, health_metric, node_actions, placement, shell, signals
 from sandbox.demo.stage import Demo, run_demo
 from sandbox.endpoints import table
-from sandbox.inject import FAULTS, InjectError, inject
+from sandbox.inject import FAULTS, InjectError, inject, repair
 from sandbox.processes import ProcessError
 
 _ABOUT = """\
@@ -47,12 +47,20 @@ Exit status 0 only if every step was observed.
 """
 
 _INJECT = """\
-Write into the kernel log of a simulated node what the kernel writes about a fault.
+Let a simulated node have a fault: its kernel logs what a kernel logs, and its files and driver report it.
 
   plimsoll-sandbox inject node-b xid 79
   plimsoll-sandbox inject node-b read-only
 """
 
+_REPAIR = """\
+End a fault of a simulated node: its files and driver report that it is over.
+
+  plimsoll-sandbox repair node-b xid
+  plimsoll-sandbox repair node-b read-only
+"""
+
+_CHANGES = {"inject": inject, "repair": repair}
 PLACEMENT = "placement"
 """The demo that is simulated, without a cluster."""
 DEMOS: Mapping[str, Demo] = {
@@ -73,9 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             return asyncio.run(
                 _up(flags.from_namespace(UpSettings, chosen, namespace, env=os.environ))
             )
-        if namespace.command == "inject":
+        if (change := _CHANGES.get(namespace.command)) is not None:
             folder = flags.from_namespace(InjectSettings, chosen, namespace, env=os.environ).dir
-            for line in inject(Path(folder), namespace.node, namespace.fault, namespace.arguments):
+            for line in change(Path(folder), namespace.node, namespace.fault, namespace.arguments):
                 sys.stdout.write(f"{line}\n")
             return 0
         settings = flags.from_namespace(DemoSettings, chosen, namespace, env=os.environ)
@@ -97,6 +105,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
         ("up", UpSettings, _UP),
         ("demo", DemoSettings, _DEMO),
         ("inject", InjectSettings, _INJECT),
+        ("repair", InjectSettings, _REPAIR),
     ):
         commands[name] = adder.add_parser(name, help=about.splitlines()[0], about=about)
         flags.add_options(commands[name], settings)
@@ -108,16 +117,17 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
         metavar="DEMO",
         help=f"{' or '.join((*DEMOS, PLACEMENT))} (default health-metric)",
     )
-    commands["inject"].add_argument("node", metavar="NODE", help="name of the node")
-    commands["inject"].add_argument(
-        "fault", metavar="FAULT", choices=tuple(FAULTS), help=", ".join(FAULTS)
-    )
-    commands["inject"].add_argument(
-        "arguments",
-        nargs="*",
-        metavar="ARGUMENT",
-        help="of xid: its code, and the GPU's PCI address",
-    )
+    for name in _CHANGES:
+        commands[name].add_argument("node", metavar="NODE", help="name of the node")
+        commands[name].add_argument(
+            "fault", metavar="FAULT", choices=tuple(FAULTS), help=", ".join(FAULTS)
+        )
+        commands[name].add_argument(
+            "arguments",
+            nargs="*",
+            metavar="ARGUMENT",
+            help="of xid: its code and the GPU's PCI address; of dimm: how many errors; of link: `down`, to stay so",
+        )
     return parser, commands
 
 

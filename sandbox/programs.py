@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plimsoll.durations import format_duration
+from sandbox.machine import Machine
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class AgentLaunch:
     evaluator: str  # host:port of the evaluator's gRPC
     flags: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()  # rule files, or patterns of such
-    problems: Path | None = None  # the folder of the node's kernel log
+    machine: Machine | None = None  # the simulated procfs, sysfs, GPUs and kernel log; by default this machine's, and no log
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,19 +37,26 @@ class EvaluatorLaunch:
 def agent_command(launch: AgentLaunch) -> Sequence[str]:
     """Return the command line of a node's agent."""
     return (
-        *_module("agent"),
+        *(_with_gpus(launch.machine) if launch.machine else _module("agent")),
         f"--node.name={launch.node}",
         f"--collector.textfile.directory={launch.textfiles}",
         *(f"--rules.file={pattern}" for pattern in launch.rules),
         f"--web.listen-address={launch.listen}",
         f"--evaluator.address={launch.evaluator}",
-        *(_problem_flags(launch.problems) if launch.problems else ()),
+        *(_machine_flags(launch.machine) if launch.machine else ()),
         *launch.flags,
     )
 
 
-def _problem_flags(folder: Path) -> Sequence[str]:
+def _with_gpus(machine: Machine) -> Sequence[str]:
+    return (sys.executable, "-P", str(Path(__file__).with_name("gpus.py")), str(machine.gpus))
+
+
+def _machine_flags(machine: Machine) -> Sequence[str]:
+    folder = machine.folder
     return (
+        f"--path.procfs={machine.procfs}",
+        f"--path.sysfs={machine.sysfs}",
         f"--problems.config={folder.parent}/problems/*.json",
         f"--problems.kernel-log={folder}/kmsg",
         f"--problems.state-file={folder}/problems.state",

@@ -25,6 +25,7 @@ from typing import IO, Any, BinaryIO, TextIO
 from sandbox import cluster, processes
 
 PROGRAMS = ("evaluator", "agent")
+_SCRIPTS = {"tuned_evaluator.py": "evaluator", "gpus.py": "agent"}
 _STREAMS = 3
 SERVER = Path(__file__).parent / "forkserver.py"
 
@@ -176,8 +177,8 @@ def program_of(argv: Sequence[str]) -> str | None:
     """Return which program a command line starts; None if it is none of these."""
     if tuple(argv[:3]) == (sys.executable, "-P", "-m"):
         return argv[3] if argv[3] in PROGRAMS else None
-    if tuple(argv[:2]) == (sys.executable, "-P") and argv[2].endswith("tuned_evaluator.py"):
-        return "evaluator"
+    if tuple(argv[:2]) == (sys.executable, "-P"):
+        return _SCRIPTS.get(Path(argv[2]).name)
     return None
 
 
