@@ -35,6 +35,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "gangs": (),
     "streams": (),
     "closed_loop": ("--changes=100",),
+    "signals": (),
     "rules": (),
     "agent_idle": ("--seconds=60",),
     "scrape": (),

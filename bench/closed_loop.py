@@ -117,11 +117,11 @@ async def refused(http: aiohttp.ClientSession, url: str, question: bytes) -> boo
     return NODE in answer["FailedNodes"] if response.status == 200 else None
 
 
-def filter_body(policy: str, nodes: list[str]) -> bytes:
+def filter_body(policy: str, nodes: list[str], namespace: str = "health-metric-demo") -> bytes:
     """Return ExtenderArgs for a pod with a policy, with node names (nodeCacheCapable)."""
     meta = {
         "name": "bench",
-        "namespace": "health-metric-demo",
+        "namespace": namespace,
         "labels": {"telemetry-policy": policy},
     }
     return json.dumps({"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": nodes}).encode()

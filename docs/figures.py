@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 LATEST = Path(__file__).resolve().parent.parent / "bench/results/latest.json"
+SIGNALS = LATEST.with_name("signals.json")
 
 Line = Mapping[str, Any]
 
@@ -114,7 +115,25 @@ def requests(latest: Line) -> Iterator[str]:
             yield f"| {title} | {cost} | {times} | {line['peak_rss_mb']:.0f} MB |"
 
 
-def read() -> Line:
-    """Return the results of the last run."""
-    found: Line = json.loads(LATEST.read_text())
+def faults() -> Iterator[str]:
+    """Return the table of times from a fault to a refused pod, for node-problem-detector.md."""
+    run = read(SIGNALS)
+    names = {
+        "hung": "a problem in the kernel's log",
+        "xid": "a GPU's error, by a recording rule",
+        "ext4": "an error count in sysfs, by a recording rule",
+    }
+    yield "| fault | times | p50 | p99 | load average |"
+    yield "|---|---|---|---|---|"
+    for line in run["benchmarks"]["signals"]["lines"]:
+        figures = f"{line['p50_ms']:.0f} ms | {line['p99_ms']:.0f} ms | {line['load']:.0f}"
+        yield f"| {names[line['case']]} | {line['faults']} | {figures} |"
+    yield ""
+    machine = run["machine"]
+    yield f"Measured {run['at'][:10]}: {machine['cores']} cores of {machine['cpu']} (`bench/signals.py`)."
+
+
+def read(file: Path = LATEST) -> Line:
+    """Return the results of a run, by default the last full one."""
+    found: Line = json.loads(file.read_text())
     return found

@@ -69,6 +69,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     readme = HERE.parent / "README.md"
     text = figures.into(readme.read_text(), figures.requests(latest))
     yield readme, figures.into(text, placement.summary(), "placement")
+    problems = HERE / "node-problem-detector.md"
+    yield problems, figures.into(problems.read_text(), figures.faults(), "faults")
     backtest = HERE / "backtest.md"
     yield backtest, figures.into(backtest.read_text(), placement.error_table(), "error")
     yield HERE / "placement.svg", placement.picture()

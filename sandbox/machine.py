@@ -5,7 +5,6 @@ this machine's files. Files are replaced, never edited: an agent reads the old c
 """
 
 import json
-import os
 import re
 import shutil
 import time
@@ -144,12 +143,12 @@ def _make(folder: Path, real: Path, own: Files) -> None:
     """Make a directory with links to the entries of a real one, but for processes, and files of its own in place of others."""
     folder.mkdir(parents=True)
     try:
-        names = os.listdir(real)
+        others = [*real.iterdir()]
     except OSError:
-        names = []
-    for name in names:
-        if name not in own and not (name.isdigit() and real == _PROC):
-            (folder / name).symlink_to(real / name)
+        others = []
+    for other in others:
+        if other.name not in own and not (other.name.isdigit() and real == _PROC):
+            (folder / other.name).symlink_to(other)
     for name, content in own.items():
         if isinstance(content, str):
             (folder / name).write_text(content)

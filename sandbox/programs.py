@@ -19,7 +19,9 @@ class AgentLaunch:
     evaluator: str  # host:port of the evaluator's gRPC
     flags: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()  # rule files, or patterns of such
-    machine: Machine | None = None  # the simulated procfs, sysfs, GPUs and kernel log; by default this machine's, and no log
+    machine: Machine | None = (
+        None  # the simulated procfs, sysfs, GPUs and kernel log; by default this machine's, and no log
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,3 +126,11 @@ def test_scorers_benchmark_runs():
         for what in ("assess", "filter", "prioritize", "pod"):
             assert 0 < line[f"{what}_p50_ms"] <= line[f"{what}_p99_ms"]
         assert "met" in line
+
+
+def test_signals_benchmark_runs():
+    lines = lines_of("signals", "--faults=1")
+    assert [line["case"] for line in lines] == ["hung", "xid", "ext4"]
+    for line in lines:
+        assert 0 < line["p50_ms"] <= line["p99_ms"] <= line["max_ms"]
+        assert "met" in line
