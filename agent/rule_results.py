@@ -50,6 +50,13 @@ class RuleResults(Protocol):
         """Record that the current results were sent to a subscriber."""
         ...
 
+    def hurry(self) -> None:
+        """A file or log that is watched has changed: evaluate the rules behind subscriptions now, not only when they are due.
+
+        All of them: what a log says may show in other sources, such as an error count of a file system.
+        """
+        ...
+
     async def load(self) -> None:
         """Read the rules for the first time, in a thread."""
         ...

@@ -82,6 +82,8 @@ class RuleEngine:
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
         self._woken = Event()
+        self._hurried = False
+        self._hastened = 0
         self._stopped = False
 
     # Called by endpoints and streams.
@@ -132,6 +134,11 @@ class RuleEngine:
     def forget(self, subscriber: Hashable) -> None:
         """See `RuleResults`."""
         self._subscribers.forget(subscriber)
+        self._woken.set()
+
+    def hurry(self) -> None:
+        """See `RuleResults`. At most once a second, however often sources change."""
+        self._hurried = True
         self._woken.set()
 
     def sent(self, subscriber: Hashable) -> None:
@@ -213,6 +220,9 @@ class RuleEngine:
         if self._looked is None or now // _LOOK > self._looked // _LOOK:
             self.look()
         self._groups.accelerate(self._subscribers.metrics, now)
+        if self._hurried and now - self._hastened >= SHORTEST:
+            self._hurried, self._hastened = False, now
+            self._groups.hasten()
         due = self._groups.take(now)
         spent = self._evaluate(due) if due else 0.0
         self._note_failing()

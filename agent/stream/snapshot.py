@@ -32,7 +32,13 @@ class SnapshotReader:
     def open(self, on_change: Callable[[], None]) -> None:
         """Call `on_change`, in any thread, whenever a report should be sent immediately."""
         self._on_change = on_change
-        self._watch = self._runner.watcher.subscribe(on_change)
+        self._watch = self._runner.watcher.subscribe(self._changed)
+
+    def _changed(self) -> None:
+        """A collector's source has changed, and rules may read it."""
+        if self._recorded is not None:
+            self._recorded.hurry()
+        self._on_change()
 
     def want(self, metrics: Sequence[str]) -> None:
         """Subscribe to these metrics from now on."""

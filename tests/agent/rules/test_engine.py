@@ -419,6 +419,31 @@ def test_subscribed_group_and_its_dependencies_run_each_second(node) -> None:
     assert node.accounts(intervals) == {("base",): 5, ("top",): 5, ("other",): 1}
 
 
+def test_changed_source_is_evaluated_at_once_and_at_most_each_second(node) -> None:
+    """By the rules behind a subscription and those that they depend on."""
+    node.rules(
+        "groups:\n"
+        + group("base", f"node_base: {MEMORY}")
+        + group("top", "node_top: node_base * 2")
+        + group("other", f"node_other: {LOAD}")
+    )
+    node.after(0)
+    node.recorder.subscribe("evaluator", ["top"])
+    node.after(0.4)
+    node.meminfo.families = [one(MEMORY, 10)]
+    node.recorder.hurry()
+    node.after(0.1)
+    assert node.values() == {"node_base": 10, "node_top": 20, "node_other": 1}
+    node.meminfo.families = [one(MEMORY, 20)]
+    node.recorder.hurry()
+    node.after(0.1)
+    assert node.values()["node_top"] == 20
+    node.after(0.4)  # the second begins
+    assert node.values()["node_top"] == 40
+    assert node.loadavg.runs == 1
+    assert node.accounts("plimsoll_rule_group_iterations_missed_total")[("top",)] == 0
+
+
 def test_only_the_rules_behind_a_subscription_run_each_second(node) -> None:
     """The others keep the group's interval, and read no source in between."""
     node.rules("groups:\n" + group("g", f"a: {MEMORY}", "b: a * 2", f"c: {LOAD}", "d: a * 3"))
