@@ -7,15 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.shared import xids
-from collectors.shared.xids import XidAction
 from plimsoll.kernellog.records import Record, RecordError, encode, parse
 from sandbox.machine import DIMM, DISK, GPUS, LINK, Machine
 
 _TAIL = 64 << 10
 _ERROR, _CRITICAL, _INFO = 3, 2, 6
-_RECOVERY_ACTIONS = {XidAction.RESET: 1, XidAction.REBOOT: 2}
-"""nvmlDeviceGpuRecoveryAction_t; 0 is NONE."""
+RECOVERY_ACTIONS = {48: 1, 64: 1, 79: 2, 95: 1, 119: 1, 120: 1}
+"""What the driver says must be done after an XID error: 1 a reset of the GPU, 2 a reboot; of other codes nothing, 0."""
 
 
 class InjectError(Exception):
@@ -49,7 +47,7 @@ def _gpu(arguments: Arguments) -> str:
 
 def _xid(machine: Machine, arguments: Arguments) -> Lines:
     code, pci = _number("xid", arguments, "79"), _gpu(arguments)
-    machine.report_xid(pci, code, _RECOVERY_ACTIONS.get(xids.action(code), 0))
+    machine.report_xid(pci, code, RECOVERY_ACTIONS.get(code, 0))
     text = {79: "GPU has fallen off the bus.", 48: "An uncorrectable double bit error (DBE) has been detected"}  # fmt: skip
     return [(_ERROR, f"NVRM: Xid (PCI:{pci}): {code}, pid='<unknown>', name=<unknown>, {text.get(code, 'error')}")]  # fmt: skip
 

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from collectors.shared import mounts
 from sandbox.endpoints import write_atomically
 
 DISK, LINK, DIMM = "sda1", "ens1f0", "CPU_SrcID#0_Ha#0_Chan#1_DIMM#0"
@@ -26,8 +25,8 @@ _EXT4 = {"errors_count": "0", "warning_count": "0", "first_error_time": "0", "la
 _EDAC = {
     **{f"{kind}_{of}count": "0" for kind in ("ce", "ue") for of in ("", "noinfo_")},
     "mc_name": "Skylake Socket#0 IMC#0",
-    "dimm0": {"dimm_ce_count": "0", "dimm_ue_count": "0", "dimm_label": DIMM},
 }
+_DIMM = {"dimm_ce_count": "0", "dimm_ue_count": "0", "dimm_label": DIMM}
 _NET = {"operstate": "up", "carrier": "1", "carrier_changes": "1", "carrier_down_count": "0", "carrier_up_count": "1", "flags": "0x1003", "ifindex": "117", "mtu": "9000", "speed": "100000", "type": "1"}  # fmt: skip
 
 
@@ -57,7 +56,7 @@ class Machine:
             _SYS,
             {
                 "fs": {"ext4": {DISK: _EXT4}},
-                "devices": {"system": {"edac": {"mc": {"mc0": _EDAC}}}},
+                "devices": {"system": {"edac": {"mc": {"mc0": {**_EDAC, "dimm0": _DIMM}}}}},
                 "class": {"net": {LINK: _NET}},
                 "kernel": {"oops_count": "0"},
             },
@@ -92,9 +91,8 @@ class Machine:
 
     def replace_dimm(self) -> None:
         """Count memory errors from 0, as after a boot with another DIMM."""
-        controller = {name: text for name, text in _EDAC.items() if isinstance(text, str)}
-        self._write("devices/system/edac/mc", "mc0", controller)
-        self._write("devices/system/edac/mc/mc0", "dimm0", _EDAC["dimm0"])
+        self._write("devices/system/edac/mc", "mc0", _EDAC)
+        self._write("devices/system/edac/mc/mc0", "dimm0", _DIMM)
 
     def change_link(self, *, up: bool) -> None:
         """Lose or regain the carrier of the network interface; nothing where it is so already."""
@@ -157,7 +155,5 @@ def _make(folder: Path, real: Path, own: Files) -> None:
 
 
 def _escaped(path: str) -> str:
-    """Return a path as in mountinfo, the reverse of mounts.unescaped."""
-    text = re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", path)
-    assert mounts.unescaped(text) == path
-    return text
+    """Return a path as mountinfo has it."""
+    return re.sub(r"[ \t\n\\]", lambda found: f"\\{ord(found[0]):03o}", path)

@@ -11,9 +11,10 @@ from collectors.gpu import Gpu, nvml
 from collectors.interface.host import Host
 from collectors.kernel_events import ENTRY as KERNEL_EVENTS
 from collectors.netclass import ENTRY as NETCLASS
+from collectors.shared import xids
 from plimsoll.kernellog.readers import FileReader
 from sandbox.gpus import FakeLibrary
-from sandbox.inject import FAULTS, InjectError, inject, kernel_log, repair
+from sandbox.inject import FAULTS, RECOVERY_ACTIONS, InjectError, inject, kernel_log, repair
 from sandbox.machine import DISK, GPUS, LINK, Machine
 
 FIXED = {
@@ -141,6 +142,11 @@ def test_new_cluster_in_the_folder_has_no_old_faults(folder, readings) -> None:
     inject(folder, "node-b", "ext4")
     Machine(folder / "node-b").create()
     assert readings()["node_ext4_errors"] == 0
+
+
+def test_driver_says_what_the_catalogue_says() -> None:
+    numbers = {xids.XidAction.RESET: 1, xids.XidAction.REBOOT: 2}
+    assert {code: numbers[action] for code, (action, _) in xids.ACTIONS.items() if action in numbers} == RECOVERY_ACTIONS  # fmt: skip
 
 
 def test_xid_has_the_code_and_device_that_are_given(folder) -> None:

@@ -58,8 +58,8 @@ class GroupManager:
         self._subscribed: Collection[str] = frozenset()
         self._heads = SharedHeads(self._budget)
         self._memory = GroupMemory(max_memory, self._heads)
-        self._postponed: Collection[Part] = frozenset()
-        self._hastened: Collection[Part] = frozenset()
+        self._postponed: frozenset[Part] = frozenset()
+        self._hastened: frozenset[Part] = frozenset()
 
     def adopt(self, groups: Sequence[Group], now: int, saved: Mapping[str, Snapshot]) -> None:
         """Replace the groups. Groups keep the samples they still need; new ones start with saved samples."""
