@@ -12,7 +12,8 @@ from collectors.shared.problems.matching import LineMatcher
 from collectors.shared.problems.tracking import DEFAULTS
 from plimsoll import flags
 from plimsoll.commandline import Parser
-from sandbox.inject import FAULTS
+from sandbox.inject import inject, kernel_log
+from sandbox.machine import Machine
 from tests.collectors.problems.recorded import HARMLESS, KERNEL
 
 
@@ -67,7 +68,7 @@ def test_both_ends_name_the_same_socket_and_user(rendered) -> None:
     assert settings.problems_state_file.startswith("/var/lib/plimsoll/")
 
 
-def test_shipped_configuration_finds_each_recorded_problem(rendered) -> None:
+def test_shipped_configuration_finds_each_recorded_problem(rendered, tmp_path) -> None:
     (config,) = [o for o in rendered if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "plimsoll-problems"]  # fmt: skip
     monitor = monitors.parse(config["data"]["kernel.json"], "kernel.json")
     renamed = {"DockerHung": "RuntimeHung"}
@@ -76,11 +77,12 @@ def test_shipped_configuration_finds_each_recorded_problem(rendered) -> None:
         assert renamed.get(reason, reason) in found
     modern = "BUG: kernel NULL pointer dereference, address: 0000000000000008"
     assert [m.rule.reason for m in LineMatcher(monitor.rules, 1).push(modern)] == ["KernelOops"]
+    Machine(tmp_path / "node").create()
+    kernel_log(tmp_path, "node").touch()
     for fault, reason in (("xid", "GPUXidError"), ("link", "LinkDown"), ("dimm", "MemoryReadError"), ("read-only", "FilesystemIsReadOnly")):  # fmt: skip
         matcher = LineMatcher(monitor.rules, monitor.lines)
-        assert reason in [
-            m.rule.reason for _, text in FAULTS[fault](()) for m in matcher.push(text)
-        ]
+        texts = inject(tmp_path, "node", fault)
+        assert reason in [m.rule.reason for text in texts for m in matcher.push(text)]
     matcher = LineMatcher(monitor.rules, monitor.lines)
     assert [m.rule.reason for line in HARMLESS for m in matcher.push(line)] == []
     assert json.loads(config["data"]["kernel.json"])["plugin"] == "kmsg"
