@@ -37,6 +37,7 @@ from evaluator.core.sources.agents import port as agents_port
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.sources.build import SourceDependencies, assemble
+from evaluator.core.writes.node_writer import Controller, WriteContext
 from plimsoll.process import memory
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.wakeup import WakeUp
@@ -125,8 +126,14 @@ class Core:
             name=options.lease_name,
         )
         self.leader.listeners.append(self._leader_changed)
-        self.node_writes = TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps)))
-        """Permits writes of nodes, of all features together."""
+        self.writes = WriteContext(
+            kube=api,
+            cluster=self.cluster,
+            decider=self.loop,
+            bucket=TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps))),
+            is_leader=self.fence.is_leader,
+            journal=self.journal,
+        )
         self._agents: AgentServer | None = None
         self.scheduler_port = SchedulerPort(options, self.metrics)
 
@@ -145,6 +152,11 @@ class Core:
             ),
             wakeup=changed,
         )
+
+    def connect(self, controller: Controller) -> None:
+        """Wake a controller after each decision, and let it start over when this replica becomes leader."""
+        self.fence.listeners.append(controller.start_over)
+        self.loop.listeners.append(controller.wake)
 
     def _leader_changed(self, what: str) -> None:
         self.journal.note(Action(ActionKind.LEADER, text=what))

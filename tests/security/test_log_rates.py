@@ -1,12 +1,14 @@
 """Log lines do not grow with the cluster: one event that concerns all nodes."""
 
 import structlog
+from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.node import Node, NodeMeta
-from evaluator.core.writes.node_writer import NodeWriter
-from plimsoll import logs
+from evaluator.core.writes.node_plan import Comparison
+from evaluator.core.writes.node_writer import NodeWriter, WriteContext
+from evaluator.features.labels.controller import LabelMetrics
 from plimsoll.ratelimit import TokenBucket
 
 NODES = 1_000
@@ -18,25 +20,17 @@ class Writer(NodeWriter):
     what = "labels"
 
     def __init__(self, error=None):
-        super().__init__(
-            ClusterCache(),
-            None,
-            None,
-            log=logs.get(__name__),
-            bucket=TokenBucket(50, 100),
-            is_leader=lambda: True,
-            rng=None,
+        context = WriteContext(
+            kube=None, cluster=ClusterCache(), decider=None, bucket=TokenBucket(50, 100)
         )
+        super().__init__(context, LabelMetrics(CollectorRegistry()).label_writes)
         self._error = error
 
     def _desired(self):
         return {}
 
-    def _current(self, node):
-        return None
-
-    def _count(self, result):
-        pass
+    def _compare(self, _name, _node, _desired):
+        return Comparison()
 
     def _shown(self, apply):
         return "demo=violating"

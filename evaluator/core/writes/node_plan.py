@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from evaluator.core.model import node_labels
-from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
+from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.label_sets import LabelAssignments
 
 DesiredLabels = Mapping[str, Mapping[str, str]]
@@ -107,13 +106,6 @@ class NodePlan(Generic[C, A]):
         if before != comparison.conflicts:
             step.began += [conflict for conflict in comparison.conflicts if conflict not in before]
             step.ended += [conflict for conflict in before if conflict not in comparison.conflicts]
-
-
-class LabelPlan(NodePlan[NodeLabels, LabelApply]):
-    """The plan of node labels."""
-
-    def __init__(self) -> None:
-        super().__init__(node_labels.compare)
 
 
 def _differing(before: DesiredLabels, desired: DesiredLabels) -> Sequence[str]:

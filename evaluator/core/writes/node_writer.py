@@ -6,18 +6,20 @@ import random
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
 
-from structlog.stdlib import BoundLogger
+from prometheus_client import Counter
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
 from evaluator.core.report import Action, ActionKind, Journal
-from evaluator.core.writes.node_plan import NodePlan, Step
+from evaluator.core.writes.node_plan import Compared, NodePlan, Step
+from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
@@ -32,8 +34,40 @@ _LINES, _BURST = 1.0, 20
 _REST = 0.02
 """Seconds between two comparisons with the decisions: one takes up to a millisecond, and any reading may change them."""
 
-C = TypeVar("C")
 A = TypeVar("A")
+
+
+def _leads() -> bool:
+    """Return True: a single replica always leads."""
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteContext:
+    """What controllers that write nodes or evict pods need of the core, made in `evaluator/core/assembly.py`.
+
+    `bucket` permits writes of nodes, of all features together. `rng` is for jitter.
+    """
+
+    kube: Kube
+    cluster: ClusterCache
+    decider: DecisionLoop
+    bucket: TokenBucket
+    is_leader: Callable[[], bool] = _leads
+    journal: Journal = field(default_factory=Journal)
+    rng: random.Random = field(default_factory=random.Random)  # jitter, not a secret
+
+
+class Controller(Protocol):
+    """Writes while this replica leads."""
+
+    def wake(self) -> None:
+        """Reconcile soon."""
+        ...
+
+    def start_over(self) -> None:
+        """This replica became leader."""
+        ...
 
 
 @dataclass(slots=True)
@@ -44,7 +78,7 @@ class _Failing:
     at: float = 0.0
 
 
-class NodeWriter(ABC, Generic[C, A]):
+class NodeWriter(ABC, Generic[A]):
     """Keeps nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node changed.
 
     Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight.
@@ -53,27 +87,20 @@ class NodeWriter(ABC, Generic[C, A]):
     what = ""
     """What is written, in log lines."""
 
-    def __init__(
-        self,
-        cluster: ClusterCache,
-        decider: DecisionLoop,
-        plan: NodePlan[C, A],
-        *,
-        log: BoundLogger,
-        bucket: TokenBucket,
-        is_leader: Callable[[], bool],
-        rng: random.Random | None,
-        journal: Journal | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._journal = journal or Journal()
-        self._decider = decider
-        self._plan = plan
+    def __init__(self, context: WriteContext, writes: Counter) -> None:
+        """`writes` counts writes by their result: ok or error."""
+        log = logs.get(type(self).__module__)
+        self._kube = context.kube
+        self._cluster = context.cluster
+        self._journal = context.journal
+        self._decider = context.decider
+        self._plan = NodePlan[Node, A](self._compare)
+        self._writes = writes
         self._written = RateLimitedLogger(log, "info", overflow="debug", rate=_LINES, burst=_BURST)
         self._not_written = RateLimitedLogger(log, overflow="debug", rate=_LINES, burst=_BURST)
-        self._bucket = bucket
-        self._is_leader = is_leader
-        self._rng = rng or random.Random()  # noqa: S311 (jitter, not a secret)
+        self._bucket = context.bucket
+        self._is_leader = context.is_leader
+        self._rng = context.rng
         self._wakeup = WakeUp()
         self._rested = 0.0
         self._slots = asyncio.Semaphore(_AT_ONCE)
@@ -156,7 +183,7 @@ class NodeWriter(ABC, Generic[C, A]):
         """Compare every node that may differ from the decisions."""
         steps = []
         while self._plan.pending:
-            step = self._plan.step(self._current, _STEP)
+            step = self._plan.step(self._cluster.nodes.objects.get, _STEP)
             for node in step.nodes:
                 self._consider(node, now)
             steps.append(step)
@@ -199,16 +226,12 @@ class NodeWriter(ABC, Generic[C, A]):
         """Return the desired state of all nodes; the same object while nothing changes."""
 
     @abstractmethod
-    def _current(self, node: str) -> C | None:
-        """Return what a node has now; None if there is no such node."""
+    def _compare(self, name: str, node: Node, desired: Mapping[str, str]) -> Compared[A]:
+        """Return the write that gives a node what is desired, if any."""
 
     @abstractmethod
     async def _send(self, apply: A) -> Node:
         """Write to a node and return it. Raises KubeError."""
-
-    @abstractmethod
-    def _count(self, result: str) -> None:
-        """Count a write by its result: ok or error."""
 
     @abstractmethod
     def _shown(self, apply: A) -> str:
@@ -223,7 +246,7 @@ class NodeWriter(ABC, Generic[C, A]):
             self._failed(name, error)
             return
         self._failing.pop(name, None)
-        self._count("ok")
+        self._writes.labels("ok").inc()
         self._written.log(f"{self.what} written", node=name, **{self.what: self._shown(apply)})
         done = f"{self.what}: {self._shown(apply)}"
         self._journal.note(Action(ActionKind.WRITTEN, node=name, text=done))
@@ -241,7 +264,7 @@ class NodeWriter(ABC, Generic[C, A]):
             self._bucket.empty(until=now + error.retry_after)
         failing.at = now + delay
         heapq.heappush(self._tries, (failing.at, node))
-        self._count("error")
+        self._writes.labels("error").inc()
         failed = f"{self.what}: {error}"
         self._journal.note(Action(ActionKind.NOT_WRITTEN, node=node, text=failed))
         self._not_written.log(

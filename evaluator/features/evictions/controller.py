@@ -8,16 +8,15 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.kube.client import Kube, now
+from evaluator.core.kube.client import now
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.causes import CauseOf, no_cause
-from evaluator.core.report import Action, ActionKind, Journal
+from evaluator.core.report import Action, ActionKind
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate
 from plimsoll import logs
@@ -52,29 +51,25 @@ class EvictionController:
 
     def __init__(
         self,
-        kube: Kube,
-        cluster: ClusterCache,
-        decider: DecisionLoop,
+        context: WriteContext,
         metrics: EvictionMetrics,
         *,
         pace: EvictionRate,
         may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
-        is_leader: Callable[[], bool] = lambda: True,
         clock: Callable[[], float] = time.monotonic,
-        journal: Journal | None = None,
         placed: evictions.PodsPlaced | None = None,
         cause_of: CauseOf = no_cause,
     ) -> None:
-        self._journal = journal or Journal()
-        self._kube = kube
-        self._cluster = cluster
-        self._decider = decider
+        self._journal = context.journal
+        self._kube = context.kube
+        self._cluster = context.cluster
+        self._decider = context.decider
+        self._is_leader = context.is_leader
         self._metrics = metrics
         self._pace = pace
         self._permitted = may_evict
         self._placed = placed
         self._cause_of = cause_of
-        self._is_leader = is_leader
         self._clock = clock
         self._wakeup = WakeUp()
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}

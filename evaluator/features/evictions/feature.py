@@ -48,20 +48,15 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         return Wired(effects=effects)
     core.contributions.evicts = True
     controller = EvictionController(
-        core.api,
-        cluster,
-        core.loop,
+        core.writes,
         metrics,
         pace=EvictionRate(options.evict_period, options.evict_limit),
         may_evict=core.contributions.may_act,
-        is_leader=core.fence.is_leader,
-        journal=core.journal,
         placed=core.placements,
         cause_of=core.causes.of,
     )
     cluster.listeners.placement.append(controller.wake)
-    core.fence.listeners.append(controller.start_over)
-    core.loop.listeners.append(controller.wake)
+    core.connect(controller)
     core.contributions.listeners.append(controller.wake)
     return Wired(loops=[controller.run], effects=effects)
 

@@ -1,23 +1,18 @@
 """Reconciles node labels with the decisions."""
 
 import itertools
-import random
 from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node
-from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
-from evaluator.core.report import Journal
+from evaluator.core.model.node_labels import LabelApply, LabelConflict
 from evaluator.core.writes.conflict_log import ConflictLog
-from evaluator.core.writes.node_plan import LabelPlan, Step
-from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.core.writes.node_plan import Step
+from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from plimsoll import logs
-from plimsoll.ratelimit import TokenBucket
 
 log = logs.get(__name__)
 
@@ -41,34 +36,13 @@ class LabelMetrics:
         )
 
 
-class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
+class NodeLabelController(NodeWriter[LabelApply]):
     """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed."""
 
     what = "labels"
 
-    def __init__(
-        self,
-        kube: Kube,
-        cluster: ClusterCache,
-        decider: DecisionLoop,
-        metrics: LabelMetrics,
-        *,
-        bucket: TokenBucket,
-        is_leader: Callable[[], bool] = lambda: True,
-        rng: random.Random | None = None,
-        journal: Journal | None = None,
-    ) -> None:
-        super().__init__(
-            cluster,
-            decider,
-            LabelPlan(),
-            log=log,
-            bucket=bucket,
-            is_leader=is_leader,
-            rng=rng,
-            journal=journal,
-        )
-        self._kube = kube
+    def __init__(self, context: WriteContext, metrics: LabelMetrics) -> None:
+        super().__init__(context, metrics.label_writes)
         self._metrics = metrics
         self._conflict_log = ConflictLog(log)
         self.conflicts: tuple[LabelConflict, ...] = ()
@@ -79,9 +53,10 @@ class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
     def _desired(self) -> Mapping[str, Mapping[str, str]]:
         return self._decider.latest.labels
 
-    def _current(self, node: str) -> NodeLabels | None:
-        cached = self._cluster.nodes.objects.get(node)
-        return cached.node_labels if cached else None
+    def _compare(
+        self, name: str, node: Node, desired: Mapping[str, str]
+    ) -> node_labels.LabelComparison:
+        return node_labels.compare(name, node.node_labels, desired)
 
     def _compared(self, steps: list[Step]) -> None:
         """Publish conflicts once for all nodes."""
@@ -98,9 +73,6 @@ class NodeLabelController(NodeWriter[NodeLabels, LabelApply]):
         self._metrics.label_conflicts.set(len(self.conflicts))
         for listener in self.listeners:
             listener()
-
-    def _count(self, result: str) -> None:
-        self._metrics.label_writes.labels(result).inc()
 
     def _shown(self, apply: LabelApply) -> str:
         return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"

@@ -82,18 +82,9 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Label nodes while this replica leads."""
     metrics = LabelMetrics(core.metrics.registry)
-    controller = NodeLabelController(
-        core.api,
-        core.cluster,
-        core.loop,
-        metrics,
-        bucket=core.node_writes,
-        is_leader=core.fence.is_leader,
-        journal=core.journal,
-    )
+    controller = NodeLabelController(core.writes, metrics)
     core.cluster.listeners.labels.append(controller.wake)
-    core.fence.listeners.append(controller.start_over)
-    core.loop.listeners.append(controller.wake)
+    core.connect(controller)
     controller.listeners.append(core.contributions.changed)
     return Wired(
         loops=[controller.run], effects=LabelledNodes(), policy_part=_Conflicts(controller).part

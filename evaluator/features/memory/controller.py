@@ -1,15 +1,11 @@
 """Writes the scores of nodes where a violation begins or ends: one annotation, with a field manager of its own."""
 
-import random
 import time
 from collections.abc import Callable, Mapping
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter
 
-from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.kube.client import Kube
-from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
@@ -17,15 +13,10 @@ from evaluator.core.model.node_index import NodeMask, union
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import COMPLIANCE
-from evaluator.core.report import Journal
-from evaluator.core.writes.node_plan import Comparison, NodePlan
-from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.core.writes.node_plan import Comparison
+from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.memory.readings import Memories, remembered
 from evaluator.features.memory.scores import ANNOTATION, NodeMemory
-from plimsoll import logs
-from plimsoll.ratelimit import TokenBucket
-
-log = logs.get(__name__)
 
 FIELD_MANAGER = "plimsoll-memory"
 _VIOLATED, _UNDECIDED = "violated", "undecided"
@@ -51,7 +42,7 @@ class MemoryMetrics:
         )
 
 
-class MemoryController(NodeWriter[Node, str]):
+class MemoryController(NodeWriter[str]):
     """Keeps annotations up to date. Call `wake()` after new decisions, `wake(node)` after a node's annotation changed.
 
     What is written is computed from the node as cached, and valid for that version of it alone: a write that is based on an
@@ -62,35 +53,18 @@ class MemoryController(NodeWriter[Node, str]):
 
     def __init__(
         self,
-        kube: Kube,
-        cluster: ClusterCache,
-        decider: DecisionLoop,
+        context: WriteContext,
         memories: Memories,
         metrics: MemoryMetrics,
         *,
-        bucket: TokenBucket,
-        is_leader: Callable[[], bool] = lambda: True,
-        rng: random.Random | None = None,
-        journal: Journal | None = None,
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`wall` returns Unix time."""
-        super().__init__(
-            cluster,
-            decider,
-            NodePlan[Node, str](self._compare),
-            log=log,
-            bucket=bucket,
-            is_leader=is_leader,
-            rng=rng,
-            journal=journal,
-        )
-        self._kube = kube
+        super().__init__(context, metrics.writes)
         self._memories = memories
-        self._metrics = metrics
         self._wall = wall
         self._decisions: Decisions | None = None
-        self._wanted = LabelAssignments(decider.latest.table.nodes, ())
+        self._wanted = LabelAssignments(context.decider.latest.table.nodes, ())
 
     def _desired(self) -> Mapping[str, Mapping[str, str]]:
         """Return, by node and policy with a memory, whether it is violated, or has no verdict yet."""
@@ -101,9 +75,6 @@ class MemoryController(NodeWriter[Node, str]):
                 decisions.table.nodes, _verdicts(decisions, self._memories)
             )
         return self._wanted
-
-    def _current(self, node: str) -> Node | None:
-        return self._cluster.nodes.objects.get(node)
 
     def _compare(self, name: str, node: Node, desired: Mapping[str, str]) -> Comparison[str]:
         """Return whether a violation begins or ends on a node, or its annotation is of another machine."""
@@ -126,9 +97,6 @@ class MemoryController(NodeWriter[Node, str]):
         text = found.text()
         annotations = {ANNOTATION: text} if text else {}
         return await self._kube.apply_node_annotations(node, annotations, manager=FIELD_MANAGER)
-
-    def _count(self, result: str) -> None:
-        self._metrics.writes.labels(result).inc()
 
     def _shown(self, apply: str) -> str:
         verdicts = self._desired().get(apply, {})

@@ -62,21 +62,11 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     epoch = time.time() - time.monotonic()
     core.loop.derive(partial(WithScores, memories=memories, epoch=epoch))
     core.loop.holds = Held(memories, epoch=epoch)
-    controller = MemoryController(
-        core.api,
-        core.cluster,
-        core.loop,
-        memories,
-        metrics,
-        bucket=core.node_writes,
-        is_leader=core.fence.is_leader,
-        journal=core.journal,
-    )
+    controller = MemoryController(core.writes, memories, metrics)
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
     core.cluster.listeners.decisions.append(memories.policies_changed)
     core.cluster.listeners.annotations += [cluster.changed, controller.wake]
-    core.fence.listeners.append(controller.start_over)
-    core.loop.listeners.append(controller.wake)
+    core.connect(controller)
     core.loop.followers.append(report.show)
     return Wired(
         loops=[controller.run],

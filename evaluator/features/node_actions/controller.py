@@ -2,28 +2,20 @@
 
 import json
 import math
-import random
 import re
-from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TypeVar
 
-from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.kube.client import Kube
+from prometheus_client import Counter
+
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
 from evaluator.core.readings.causes import CauseOf, no_cause
-from evaluator.core.report import Journal
-from evaluator.core.writes.node_plan import Comparison, NodePlan
-from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.core.writes.node_plan import Comparison
+from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.node_actions import writes
-from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
+from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.writes import ConditionApply, NodePatch
-from plimsoll import logs
-from plimsoll.ratelimit import TokenBucket
-
-log = logs.get(__name__)
 
 Apply = TypeVar("Apply")
 
@@ -35,51 +27,15 @@ _FIELD = re.compile(r"\.status\.conditions\[type=(\"(?:[^\"\\]|\\.)*\")\]")
 """The field of a conflict, as server-side apply writes it."""
 
 
-class _ActionController(NodeWriter[Node, Apply]):
+class _ActionController(NodeWriter[Apply]):
     """Keeps one part of all nodes as the planner has it, once there is a plan."""
 
-    def __init__(
-        self,
-        kube: Kube,
-        cluster: ClusterCache,
-        decider: DecisionLoop,
-        metrics: NodeActionMetrics,
-        planner: NodeActionPlanner,
-        *,
-        bucket: TokenBucket,
-        is_leader: Callable[[], bool] = lambda: True,
-        rng: random.Random | None = None,
-        journal: Journal | None = None,
-        cause_of: CauseOf = no_cause,
-    ) -> None:
-        plan = NodePlan[Node, Apply](self._comparison)
-        super().__init__(
-            cluster,
-            decider,
-            plan,
-            log=log,
-            bucket=bucket,
-            is_leader=is_leader,
-            rng=rng,
-            journal=journal,
-        )
-        self._kube = kube
-        self._metrics = metrics
+    def __init__(self, context: WriteContext, writes: Counter, planner: NodeActionPlanner) -> None:
+        super().__init__(context, writes)
         self._planner = planner
-        self._cause_of = cause_of
-
-    def _comparison(self, _name: str, node: Node, desired: Mapping[str, str]) -> Comparison[Apply]:
-        return Comparison(self._compare(node, desired))
-
-    @abstractmethod
-    def _compare(self, node: Node, desired: Mapping[str, str]) -> Apply | None:
-        """Return the write that gives a node what is desired; None if it has it."""
 
     def _may_write(self) -> bool:
         return super()._may_write() and self._planner.ready
-
-    def _current(self, node: str) -> Node | None:
-        return self._cluster.nodes.objects.get(node)
 
 
 class NodeTaintController(_ActionController[NodePatch]):
@@ -87,8 +43,8 @@ class NodeTaintController(_ActionController[NodePatch]):
 
     what = "taints"
 
-    def _compare(self, node: Node, desired: Mapping[str, str]) -> NodePatch | None:
-        return writes.compare_taints(node, desired, self._planner.prefixes)
+    def _compare(self, _name: str, node: Node, desired: Mapping[str, str]) -> Comparison[NodePatch]:
+        return Comparison(writes.compare_taints(node, desired, self._planner.prefixes))
 
     def _desired(self) -> Mapping[str, Mapping[str, str]]:
         return self._planner.latest.taints
@@ -105,7 +61,7 @@ class NodeTaintController(_ActionController[NodePatch]):
             if node is None:
                 raise KubeError(404, f"node {apply.node} was deleted")
             desired = self._planner.latest.taints.get(apply.node, {})
-            again = self._compare(node, desired)
+            again = self._compare(apply.node, node, desired).apply
             if again is None:
                 return node
             apply = again
@@ -122,9 +78,6 @@ class NodeTaintController(_ActionController[NodePatch]):
         finally:
             del self._planner.in_flight[apply.node]
 
-    def _count(self, result: str) -> None:
-        self._metrics.taint_writes.labels(result).inc()
-
     def _shown(self, apply: NodePatch) -> str:
         return apply.taints
 
@@ -134,8 +87,21 @@ class NodeConditionController(_ActionController[ConditionApply]):
 
     what = "conditions"
 
-    def _compare(self, node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
-        return writes.compare_conditions(node, desired)
+    def __init__(
+        self,
+        context: WriteContext,
+        writes: Counter,
+        planner: NodeActionPlanner,
+        *,
+        cause_of: CauseOf = no_cause,
+    ) -> None:
+        super().__init__(context, writes, planner)
+        self._cause_of = cause_of
+
+    def _compare(
+        self, _name: str, node: Node, desired: Mapping[str, str]
+    ) -> Comparison[ConditionApply]:
+        return Comparison(writes.compare_conditions(node, desired))
 
     def _desired(self) -> Mapping[str, Mapping[str, str]]:
         return self._planner.latest.conditions
@@ -172,9 +138,6 @@ class NodeConditionController(_ActionController[ConditionApply]):
         if decision is None:
             return ""
         return writes.violation_message(decision, decisions.table, node, self._cause_of)
-
-    def _count(self, result: str) -> None:
-        self._metrics.condition_writes.labels(result).inc()
 
     def _shown(self, apply: ConditionApply) -> str:
         return ",".join(f"{kind}={state}" for kind, state in sorted(apply.states.items())) or "none"

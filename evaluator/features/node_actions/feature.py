@@ -132,11 +132,9 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     planner = NodeActionPlanner(
         core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_evicting
     )
-    parts = (core.api, core.cluster, core.loop, metrics, planner)
-    bucket, leads, journal = core.node_writes, core.fence.is_leader, core.journal
-    taints = NodeTaintController(*parts, bucket=bucket, is_leader=leads, journal=journal)
+    taints = NodeTaintController(core.writes, metrics.taint_writes, planner)
     conditions = NodeConditionController(
-        *parts, bucket=bucket, is_leader=leads, journal=journal, cause_of=core.causes.of
+        core.writes, metrics.condition_writes, planner, cause_of=core.causes.of
     )
     core.cluster.listeners.actions += [planner.changed, taints.wake, conditions.wake]
     planner.listeners += [taints.wake, conditions.wake, core.contributions.changed]

@@ -1,7 +1,6 @@
 """Writes the conditions of problems to nodes, and Events of problems, while this replica leads."""
 
 import asyncio
-import random
 import time
 from collections.abc import Callable, Mapping, Set
 
@@ -10,14 +9,12 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_writers import EventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
-from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.node import Node
 from evaluator.core.readings.problems import NodeProblems
-from evaluator.core.report import Journal
-from evaluator.core.writes.node_plan import Comparison, NodePlan
-from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.core.writes.node_plan import Comparison
+from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.problems import plan
 from evaluator.features.problems.metrics import ProblemMetrics
 from evaluator.features.problems.plan import MANAGER, ProblemApply
@@ -35,44 +32,27 @@ _MOST_EVENTS = 2000
 _EVENTS_PER_SECOND, _BURST = 2.0, 25
 
 
-class ProblemConditionController(NodeWriter[Node, ProblemApply]):
+class ProblemConditionController(NodeWriter[ProblemApply]):
     """Keeps the conditions of problems of all nodes as their agents report them."""
 
     what = "problems"
 
     def __init__(
         self,
-        kube: Kube,
-        cluster: ClusterCache,
-        decider: DecisionLoop,
+        context: WriteContext,
         problems: NodeProblems,
         metrics: ProblemMetrics,
         permitted: Set[str],
         *,
-        bucket: TokenBucket,
-        is_leader: Callable[[], bool],
-        rng: random.Random | None = None,
-        journal: Journal | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`permitted`: the condition types that may be written."""
-        super().__init__(
-            cluster,
-            decider,
-            NodePlan[Node, ProblemApply](self._comparison),
-            log=log,
-            bucket=bucket,
-            is_leader=is_leader,
-            rng=rng,
-            journal=journal,
-        )
-        self._kube = kube
+        super().__init__(context, metrics.writes)
         self._problems = problems
-        self._metrics = metrics
         self._permitted = permitted
         self._clock = clock
 
-    def _comparison(
+    def _compare(
         self, name: str, node: Node, _desired: Mapping[str, str]
     ) -> Comparison[ProblemApply]:
         return Comparison(plan.compare(node, self._problems.of(name), self._permitted))
@@ -80,17 +60,11 @@ class ProblemConditionController(NodeWriter[Node, ProblemApply]):
     def _desired(self) -> Mapping[str, Mapping[str, str]]:
         return _NOTHING  # `wake(node)` marks the nodes whose problems changed
 
-    def _current(self, node: str) -> Node | None:
-        return self._cluster.nodes.objects.get(node)
-
     async def _send(self, apply: ProblemApply) -> Node:
         if not apply.conditions:
             return await self._kube.patch_node_status(apply.node, apply.removal)
         body = apply.body(self._clock())
         return await self._kube.apply_node_conditions(apply.node, apply.uid, body, manager=MANAGER)
-
-    def _count(self, result: str) -> None:
-        self._metrics.writes.labels(result).inc()
 
     def _shown(self, apply: ProblemApply) -> str:
         return ",".join(f"{c.type}={c.active}/{c.reason}" for c in apply.conditions) or "none"

@@ -114,17 +114,7 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     """Show problems on every replica; write while this one leads."""
     metrics = ProblemMetrics(core.metrics.registry)
     problems, permitted = core.problems, options.problem_conditions
-    conditions = ProblemConditionController(
-        core.api,
-        core.cluster,
-        core.loop,
-        problems,
-        metrics,
-        permitted,
-        bucket=core.node_writes,
-        is_leader=core.fence.is_leader,
-        journal=core.journal,
-    )
+    conditions = ProblemConditionController(core.writes, problems, metrics, permitted)
     happened = ProblemEventController(
         core.api, core.cluster, metrics, is_leader=core.fence.is_leader
     )
@@ -133,8 +123,7 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     if permitted:
         core.cluster.listeners.actions.append(conditions.wake)
         problems.listeners.conditions.append(conditions.wake)
-        core.fence.listeners.append(conditions.start_over)
-        core.loop.listeners.append(conditions.wake)
+        core.connect(conditions)
         loops.append(conditions.run)
     if options.problem_events:
         problems.listeners.events.append(happened.occurred)

@@ -19,9 +19,11 @@ from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
 from evaluator.features.status.controller import StatusController
+from plimsoll.ratelimit import TokenBucket
 
 KEY = PolicyKey("default", "demo")
 OBJECT = {"metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"}, "spec": {}}
@@ -112,12 +114,15 @@ class Replica:
             kube, self.decided, is_leader=lambda: self.leading, pause=0.001
         )
         self.evictor = EvictionController(
-            kube,
-            self.cluster,
-            self.decided,
+            WriteContext(
+                kube=kube,
+                cluster=self.cluster,
+                decider=self.decided,
+                bucket=TokenBucket(1.0, 1),
+                is_leader=lambda: self.leading,
+            ),
             EvictionMetrics(CollectorRegistry()),
             pace=EvictionRate(period=60.0, limit=1),
-            is_leader=lambda: self.leading,
             clock=lambda: self.now,
         )
 

@@ -13,11 +13,12 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
+from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store
-from evaluator.core.writes.node_plan import LabelPlan
+from evaluator.core.writes.node_plan import NodePlan
 from tests.examples import examples
 from wire.codec import Delta
 
@@ -115,7 +116,7 @@ class EvaluatorRun:
         self.decider = DecisionLoop(
             self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
         )
-        self.plan = LabelPlan()
+        self.plan = NodePlan(node_labels.compare)
         self.cluster.listeners.labels.append(self.plan.changed)
         self.writes = []
 

@@ -10,6 +10,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.gangs.core.types import GangDecisions
@@ -25,20 +26,20 @@ from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
 
 
+def context(cluster, decided):
+    return WriteContext(kube=None, cluster=cluster, decider=decided, bucket=TokenBucket(1.0, 1))
+
+
 @pytest.fixture(params=["labeler", "evictor", "nudger", "recorder", "reporter", "event_recorder"])
 def loop(request):
     cluster, registry = ClusterCache(), CollectorRegistry()
     decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
     match request.param:
         case "labeler":
-            return NodeLabelController(
-                None, cluster, decided, LabelMetrics(registry), bucket=TokenBucket(1.0, 1)
-            )
+            return NodeLabelController(context(cluster, decided), LabelMetrics(registry))
         case "evictor":
             return EvictionController(
-                None,
-                cluster,
-                decided,
+                context(cluster, decided),
                 EvictionMetrics(registry),
                 pace=evictions.EvictionRate(1.0, 1),
             )
@@ -62,9 +63,7 @@ async def test_loop_waiting_with_a_timeout_ends_when_cancelled():
     decided.waiting_for = []
     for turns in range(4):
         evictor = EvictionController(
-            None,
-            ClusterCache(),
-            decided,
+            context(ClusterCache(), decided),
             EvictionMetrics(CollectorRegistry()),
             pace=evictions.EvictionRate(60.0, 1),
         )

@@ -9,7 +9,7 @@ from evaluator.core.model import node_labels
 from evaluator.core.model.node_index import NodeIndex, NodeMask
 from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
-from evaluator.core.writes.node_plan import LabelPlan
+from evaluator.core.writes.node_plan import NodePlan
 from tests.examples import examples
 
 NODES = ("node-a", "node-b")
@@ -52,7 +52,7 @@ def finish(plan, there):
 @settings(max_examples=examples(60))
 @given(st.fixed_dictionaries(dict.fromkeys(NODES, seen)), st.lists(events, max_size=12))
 def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
-    plan, wanted, open_conflicts = LabelPlan(), {}, set()
+    plan, wanted, open_conflicts = NodePlan(node_labels.compare), {}, set()
     for node in there:
         plan.changed(node)
 
@@ -85,7 +85,10 @@ def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
 @pytest.fixture
 def settled():
     """A plan for two nodes of which one is still to be written; and the nodes."""
-    plan, there = LabelPlan(), {n: NodeLabels("u", {}, frozenset()) for n in ("node-a", "node-b")}
+    plan, there = (
+        NodePlan(node_labels.compare),
+        {n: NodeLabels("u", {}, frozenset()) for n in ("node-a", "node-b")},
+    )
     for node in there:
         plan.changed(node)
     plan.set_desired({"node-a": {"p": "v"}})

@@ -16,8 +16,10 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.store import Store
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
+from plimsoll.ratelimit import TokenBucket
 from tests.evaluator.conftest import make_rule, make_tas
 from wire.codec import Delta
 
@@ -43,9 +45,12 @@ class Evicting:
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
         self.evictor = EvictionController(
-            kube,
-            self.cluster,
-            self.decided,
+            WriteContext(
+                kube=kube,
+                cluster=self.cluster,
+                decider=self.decided,
+                bucket=TokenBucket(rate=1e6, burst=1000),
+            ),
             self.metrics,
             pace=EvictionRate(period=60.0, limit=1),
             clock=self.clock,

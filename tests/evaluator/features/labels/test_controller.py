@@ -20,6 +20,7 @@ from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.labels.controller import LabelMetrics, NodeLabelController, conflicting_keys
 from plimsoll.ratelimit import TokenBucket
 from tests.patience import PATIENCE
@@ -44,15 +45,15 @@ class Labeling:
         self.fence = WriteFence(clock=self.clock)
         self.fence.extend()
         kube.fence = self.fence.write
-        self.labeler = NodeLabelController(
-            kube,
-            self.cluster,
-            self.decided,
-            self.metrics,
+        context = WriteContext(
+            kube=kube,
+            cluster=self.cluster,
+            decider=self.decided,
             bucket=bucket or TokenBucket(rate=1e6, burst=1000),
             is_leader=self.fence.is_leader,
             rng=rng,
         )
+        self.labeler = NodeLabelController(context, self.metrics)
         self.cluster.listeners.labels.append(self.labeler.wake)
         self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 

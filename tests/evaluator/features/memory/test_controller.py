@@ -11,6 +11,7 @@ from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.memory.controller import MemoryController, MemoryMetrics
 from evaluator.features.memory.feature import removals
 from evaluator.features.memory.readings import Held, Memories, WithScores, records, remembered
@@ -49,12 +50,14 @@ class World:
         self.cluster.listeners.annotations.append(self.changed)
         self.latest = decide([], [], self.store, now=0.0)
         self.controller = MemoryController(
-            self.kube,
-            self.cluster,
-            self,
+            WriteContext(
+                kube=self.kube,
+                cluster=self.cluster,
+                decider=self,
+                bucket=TokenBucket(1e6, 1000),
+            ),
             self.memories,
             self.metrics,
-            bucket=TokenBucket(1e6, 1000),
             wall=lambda: self.now,
         )
         self.latest = None

@@ -12,6 +12,7 @@ from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.store import Store
+from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.node_actions.controller import NodeTaintController
 from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
@@ -52,10 +53,13 @@ class Tainting:
         settings = ActionSettings(taints=True, most=NodeLimit(100, percent=True))
         self.metrics = NodeActionMetrics(CollectorRegistry())
         self.planner = NodeActionPlanner(self.cluster, self.decided, self.metrics, settings)
-        bucket = TokenBucket(rate=1e6, burst=1000)
-        self.controller = NodeTaintController(
-            kube, self.cluster, self.decided, self.metrics, self.planner, bucket=bucket
+        context = WriteContext(
+            kube=kube,
+            cluster=self.cluster,
+            decider=self.decided,
+            bucket=TokenBucket(rate=1e6, burst=1000),
         )
+        self.controller = NodeTaintController(context, self.metrics.taint_writes, self.planner)
         self.cluster.listeners.actions += [self.planner.changed, self.controller.wake]
         self.planner.listeners.append(self.controller.wake)
 
