@@ -47,7 +47,8 @@ class Authority:
         """Create a CA, a server certificate for 127.0.0.1, and the clients' key."""
         folder.mkdir(parents=True, exist_ok=True)
         made = cls(folder)
-        made._request("ca", "-x509", "-days", "2", subject="/CN=bench-ca")
+        usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # Python 3.13 requires it
+        made._request("ca", "-x509", "-days", "2", *usage, subject="/CN=bench-ca")
         made._request(
             *("server", "-x509", "-days", "2", "-CA", str(made.ca), "-CAkey", made.path("ca.key")),
             *("-addext", "subjectAltName=IP:127.0.0.1"),

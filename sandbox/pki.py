@@ -33,6 +33,7 @@ class CertificateAuthority:
         folder.mkdir(parents=True, exist_ok=True)
         openssl(
             *("req", "-x509", *_KEY, "-days", "3650", "-subj", f"/CN={name}"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),  # Python 3.13 requires it
             *("-keyout", str(self._key), "-out", str(self.file)),
         )
 
