@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from plimsoll.text import counted
@@ -163,7 +164,7 @@ class PodAnswer(NamedTuple):
     decisions: Decisions
     nodes: Sequence[str]
     refused: Mapping[str, str] | None = None
-    scores: Sequence[tuple[str, int]] | None = None
+    scores: NodeScores | None = None
 
 
 class Journal:

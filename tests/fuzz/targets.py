@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePath
 
 import msgspec
+import numpy as np
 
 from agent.web import config as webconfig
 from collectors.interface.sample import CollectorError
@@ -24,6 +25,7 @@ from evaluator.core.kube import client, connection, resources, transport
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import api_status
+from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import Resource
@@ -72,7 +74,10 @@ def extender_args(data):
         reply = protocol.encode_filter(args, failed)
         answer = b"".join(reply.parts)
         assert reply.size == len(answer)
-        protocol.encode_priorities((name, 10) for name in args.names)
+        nodes = NodeIndex(args.names)
+        scores = NodeScores(nodes, np.arange(len(nodes)), np.full(len(nodes), 10))
+        ranked = json.loads(protocol.encode_priorities(scores))
+        assert [(one["Host"], one["Score"]) for one in ranked] == list(scores.pairs())
         if (given := _json(data)) is not None:
             _is_what_was_asked(args, given)
             _keeps_what_passes(args, json.loads(answer), failed)

@@ -1,10 +1,11 @@
 """The nodes of the cluster as positions in arrays, and masks over them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -52,8 +53,16 @@ class NodeIndex(tuple[str, ...]):
     def _array(self) -> npt.NDArray[np.object_]:
         return np.array(self, dtype=object)
 
-    def at(self, mask: Mask) -> list[str]:
-        """Return the names where a mask is set."""
+    @cached_property
+    def json(self) -> npt.NDArray[np.object_]:
+        """Each name as JSON, as a string; for answers that name thousands of nodes."""
+        parts = msgspec.json.encode(list(self)).decode()[1:-1].split(",")
+        if len(parts) != len(self):  # a name with a comma, or no name
+            parts = [msgspec.json.encode(name).decode() for name in self]
+        return np.array(parts, dtype=object)
+
+    def at(self, mask: Mask | Positions) -> list[str]:
+        """Return the names where a mask is set, or at some positions."""
         names: list[str] = self._array[mask].tolist()
         return names
 
@@ -61,6 +70,21 @@ class NodeIndex(tuple[str, ...]):
         """Return the positions of some names, in order; -1 for unknown names."""
         found = map(self.position.get, names, repeat(-1))
         return np.fromiter(found, np.intp, len(names))
+
+
+class NodeScores(NamedTuple):
+    """Scores of some nodes as arrays of shape (scored nodes,), in the order of a request; known nodes only.
+
+    Thousands of nodes are scored for each pod: a Python object for each would take most of the time of an answer.
+    """
+
+    nodes: NodeIndex
+    positions: Positions
+    scores: Positions
+
+    def pairs(self) -> Iterator[tuple[str, int]]:
+        """Return names with scores."""
+        return zip(self.nodes.at(self.positions), self.scores.tolist(), strict=True)
 
 
 class NodeMask:

@@ -4,11 +4,11 @@ By rank as in TAS; by value, over the range of the readings; or by headroom, the
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, assert_never
+from typing import assert_never
 
 import numpy as np
 
-from evaluator.core.model.node_index import NodeIndex, Positions
+from evaluator.core.model.node_index import NodeIndex, NodeScores, Positions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.types import Operator, RankBy, Rule
 from evaluator.core.readings.column import Floats
@@ -23,13 +23,6 @@ _ROUNDING = 1e-9
 """Of a score: the error of computing it, so that exact tenths keep their score."""
 _MOST_BEST = 16
 """Nodes with the highest score that are named; more say nothing about where a pod goes."""
-
-
-class Scores(NamedTuple):
-    """Nodes with their scores 0..10. `best`: those with the highest, none if there are more than 16."""
-
-    nodes: list[tuple[str, int]]
-    best: Sequence[str] = ()
 
 
 class Ranking:
@@ -65,23 +58,18 @@ class Ranking:
 
     def scores(self, nodes: Sequence[str]) -> list[tuple[str, int]]:
         """Return scores 0..10 for those of `nodes` that have a reading, in order."""
-        return self.scored(nodes).nodes
+        return list(self.scored(nodes).pairs())
 
-    def scored(self, nodes: Sequence[str]) -> Scores:
-        """Return scores 0..10 for those of `nodes` that have a reading, in order, and the best nodes."""
-        if not self._nodes:
-            return Scores([])
+    def scored(self, nodes: Sequence[str]) -> NodeScores:
+        """Return scores 0..10 for those of `nodes` that have a reading, in order."""
         positions = self._nodes.find(nodes)
-        known = (positions >= 0) & self._column.usable[positions]
-        if not known.all():
-            nodes = [nodes[position] for position in known.nonzero()[0].tolist()]
-            positions = positions[known]
-        scores = self._scores(positions)
-        best: Sequence[str] = ()
-        if scores.size:
-            top = (scores == scores.max()).nonzero()[0]
-            best = [nodes[n] for n in top.tolist()] if len(top) <= _MOST_BEST else ()
-        return Scores(list(zip(nodes, scores.tolist(), strict=True)), best)
+        if self._nodes:
+            known = (positions >= 0) & self._column.usable[positions]
+            if not known.all():
+                positions = positions[known]
+        else:
+            positions = positions[:0]
+        return NodeScores(self._nodes, positions, self._scores(positions))
 
     def _scores(self, positions: Positions) -> Positions:
         """Return the scores of the nodes at these positions, all of which have a reading."""
@@ -98,6 +86,14 @@ class Ranking:
                 return _by_value(self._column.costs(self.rule.operator)[positions], full)
             case _:
                 assert_never(self.by)
+
+
+def best(found: NodeScores) -> Sequence[str]:
+    """Return the nodes with the highest score; none if there are more than 16."""
+    if not found.scores.size:
+        return ()
+    top = found.positions[found.scores == found.scores.max()]
+    return found.nodes.at(top) if len(top) <= _MOST_BEST else ()
 
 
 def rank(rule: Rule, table: MetricTable, by: RankBy = RankBy.RANK) -> Ranking:

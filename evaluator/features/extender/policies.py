@@ -154,14 +154,13 @@ class PolicyVerbs:
 
     def _prioritize(self, args: protocol.Args, decisions: Decisions) -> Answer:
         answer = self._counting.prioritize(args, decisions, self._clock())
-        if answer.result is not verbs.Result.DECIDED:
-            pod = f"{args.namespace}/{args.pod}"
+        pod = f"{args.namespace}/{args.pod}"
+        if answer.found is None:
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
-        else:
-            pod = f"{args.namespace}/{args.pod}"
-            key = PolicyKey(args.namespace or "default", answer.policy)
-            self._journal.answered(PodAnswer(pod, key, decisions, args.names, scores=answer.scores))
-        return answer.result, protocol.encode_priorities(answer.scores)
+            return answer.result, protocol.NO_PRIORITIES
+        key = PolicyKey(args.namespace or "default", answer.policy)
+        self._journal.answered(PodAnswer(pod, key, decisions, args.names, scores=answer.found))
+        return answer.result, protocol.encode_priorities(answer.found)
 
 
 def _passing(args: protocol.Args, failed: Mapping[str, str]) -> str:

@@ -12,9 +12,10 @@ from functools import partial
 
 from evaluator.core import protocol
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
+from evaluator.core.model.node_index import NodeScores
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
-from evaluator.core.policy import violations
+from evaluator.core.policy import ranking, violations
 from evaluator.core.policy.decide import Decision, Decisions, NotReadyError
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import RankBy
@@ -57,13 +58,16 @@ class FilterAnswer:
 
 @dataclass(frozen=True, slots=True)
 class PrioritizeAnswer:
-    """Scores 0..10; an absent node counts as 0."""
+    """`found`: scores 0..10; an absent node counts as 0. None if the answer prefers no node."""
 
     result: Result
     policy: str = ""
-    scores: list[tuple[str, int]] = field(default_factory=list)
-    best: Sequence[str] = ()
-    """The nodes with the highest score; empty if there are many."""
+    found: NodeScores | None = None
+
+    @property
+    def scores(self) -> list[tuple[str, int]]:
+        """Names with scores."""
+        return list(self.found.pairs()) if self.found else []
 
 
 def answer_filter(
@@ -100,8 +104,7 @@ def answer_prioritize(
         return PrioritizeAnswer(Result.OBSERVED, policy)
     if decision.ranking is None:
         return PrioritizeAnswer(Result.NO_RULES, policy)
-    scores, best = decision.ranking.scored(args.names)
-    return PrioritizeAnswer(Result.DECIDED, policy, scores, best)
+    return PrioritizeAnswer(Result.DECIDED, policy, decision.ranking.scored(args.names))
 
 
 def _lookup(
@@ -139,8 +142,8 @@ class CountingVerbs:
     def prioritize(self, args: Args, decisions: Decisions, now: float) -> PrioritizeAnswer:
         """Return `answer_prioritize` at `now` (seconds, the clock of the readings)."""
         answer = answer_prioritize(args, decisions, self._for_pod, self._rank(args, now))
-        if answer.result is Result.DECIDED:
-            self._answered(args, answer.best, now)
+        if answer.found is not None:
+            self._answered(args, ranking.best(answer.found), now)
         return answer
 
     def _count(self, args: Args, now: float) -> Count:

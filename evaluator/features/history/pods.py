@@ -3,11 +3,12 @@
 import asyncio
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
@@ -158,10 +159,8 @@ def _refused(
     ]
 
 
-def _ranked(
-    decision: Decision, table: MetricTable, scores: Sequence[tuple[str, int]]
-) -> dict[str, Any]:
-    best = sorted(scores, key=lambda one: (-one[1], one[0]))[:_NAMED]
+def _ranked(decision: Decision, table: MetricTable, scores: NodeScores) -> dict[str, Any]:
+    best = sorted(scores.pairs(), key=lambda one: (-one[1], one[0]))[:_NAMED]
     strategy = decision.policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     metric = strategy.rules[0].metric if strategy and strategy.rules else ""
     return {

@@ -140,7 +140,7 @@ def _filter(target: ScorerRequest, args: protocol.Args, cached: CachedResult) ->
 def _prioritize(target: ScorerRequest, args: protocol.Args, cached: CachedResult) -> bytes:
     scores = cached.result.scores.get(target.name) if target.name else None
     if scores is None:
-        return protocol.encode_priorities(())
+        return protocol.NO_PRIORITIES
     return protocol.encode_priorities(runner.scored(cached.view.nodes, scores, args.names))
 
 

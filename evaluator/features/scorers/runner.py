@@ -13,7 +13,7 @@ from typing import Protocol
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Amounts, Resource
 from evaluator.features.scorers.plugin import BEST, Scorer, ScorerResult, Scores
@@ -94,12 +94,11 @@ def refused(
     return reasons
 
 
-def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> list[tuple[str, int]]:
+def scored(nodes: NodeIndex, scores: Scores, names: Sequence[str]) -> NodeScores:
     """Return the scores of `names`, in order; unknown nodes are left out, which the scheduler reads as 0."""
-    position = nodes.position
-    known = [name for name in names if name in position]
-    selected: list[int] = scores[nodes.find(known)].tolist()
-    return list(zip(known, selected, strict=True))
+    positions = nodes.find(names)
+    known = positions[positions >= 0]
+    return NodeScores(nodes, known, scores[known])
 
 
 class SnapshotSource(Protocol):

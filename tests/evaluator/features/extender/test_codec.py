@@ -3,11 +3,13 @@
 import json
 import tracemalloc
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.core import protocol
+from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.protocol import BadRequestError
 
 POD = {"metadata": {"name": "web", "namespace": "ns", "labels": {"telemetry-policy": "demo"}}}
@@ -206,11 +208,15 @@ def test_reply_has_empty_lists_if_no_node_fits():
     assert (reply["Nodes"]["items"], reply["NodeNames"]) == ([], [])
 
 
-def test_priorities_are_encoded():
-    assert protocol.encode_priorities([("a", 10), ("b", 0)]) == (
-        b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
-    )
-    assert protocol.encode_priorities([]) == b"[]"
+def scores(names, positions, values):
+    return NodeScores(NodeIndex(names), np.array(positions, np.intp), np.array(values, np.intp))
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.integers(0, 10)), unique_by=lambda one: one[0]))
+def test_priorities_are_encoded(pairs):
+    names, values = [name for name, _ in pairs], [score for _, score in pairs]
+    body = protocol.encode_priorities(scores(["more", *names], range(1, len(names) + 1), values))
+    assert json.loads(body) == [{"Host": name, "Score": score} for name, score in pairs]
 
 
 POD_ONLY = b'{"metadata":{"name":"x"}}'

@@ -2,9 +2,11 @@
 
 import tracemalloc
 
+import numpy as np
 import pytest
 
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.core.report import PodAnswer
@@ -44,6 +46,11 @@ class World:
     def answer(self, pod="ns/web", **answers):
         self.pods.answered(PodAnswer(pod, self.policy.key, self.decisions, NODES, **answers))
 
+    def prioritize(self, scores, pod="ns/web"):
+        nodes = self.decisions.table.nodes
+        found = NodeScores(nodes, nodes.find(list(scores)), np.array(list(scores.values())))
+        self.answer(pod, scores=found)
+
     def filter(self, pod="ns/web"):
         self.answer(pod, refused=self.decisions.policies[self.policy.key].dontschedule)
 
@@ -65,7 +72,7 @@ def world(parsed, rule):
 
 def test_decision_has_the_readings_of_that_moment(world):
     world.filter()
-    world.answer(scores=[("node-a", 10), ("node-c", 0)])
+    world.prioritize({"node-a": 10, "node-c": 0})
     world.read(9000.0)
     world.now += 1
     list(world.pods.steps())
@@ -130,6 +137,6 @@ def test_flood_of_pods_stays_within_the_bound(world):
 
 def test_answers_about_policies_that_are_gone_are_ignored(world):
     world.pods.answered(PodAnswer("ns/x", PolicyKey("ns", "no"), world.decisions, NODES, {}))
-    world.answer("ns/y", scores=[("node-a", 1)])
+    world.prioritize({"node-a": 1}, "ns/y")
     list(world.pods.steps())
     assert world.pods.of("ns/x") is world.pods.of("ns/y") is None
