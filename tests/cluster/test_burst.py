@@ -75,11 +75,18 @@ async def test_unknown_pods_of_a_burst_are_spread_as_by_the_default_scheduler(wo
     burst = Burst(world)
     await burst.furnish()
     rules = {"scheduleonmetric": [f"{METRIC} LessThan 0"]}
-    policies = {weight: await world.add_policy(f"spread{weight}", **rules) for weight in (1, 10)}
+    policies = {
+        (ranking, weight): await world.add_policy(
+            f"{ranking}{weight}", annotations={"plimsoll.io/ranking": ranking}, **rules
+        )
+        for ranking, weight in (("rank", 1), ("rank", 10), ("value", 5))  # the last as shipped
+    }
     await world.start()
     alone = await burst.most_used("default", "", None, tmp_path / "default")
-    for weight, policy in policies.items():
-        most = await burst.most_used(
-            f"w{weight}-", policy, world.evaluator.extender, tmp_path / f"w{weight}", weight
+    most = {}
+    for (ranking, weight), policy in policies.items():
+        prefix = f"{ranking}{weight}-"
+        most[ranking, weight] = await burst.most_used(
+            prefix, policy, world.evaluator.extender, tmp_path / prefix, weight
         )
-        assert most <= alone + USE
+    assert {case: cores for case, cores in most.items() if cores > alone + USE} == {}
