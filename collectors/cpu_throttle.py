@@ -60,7 +60,7 @@ class CpuThrottle:
         cores = list(_seconds(self._files.cores))
         packages = list(_seconds(self._files.packages))
         if not cores and not packages:
-            raise SourceAbsentError("no CPU tells how long it was throttled")
+            raise SourceAbsentError("no CPU reports how long it was throttled")
         if cores:
             yield METRICS.family("node_cpu_core_throttle_seconds_total", cores)
         if packages:

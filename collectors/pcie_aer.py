@@ -94,7 +94,7 @@ class PcieAer:
             if (count := sysfs.number(file.path)) is not None
         ]
         if not of_devices and not of_ports:
-            raise SourceAbsentError(f"{self._base}: no device tells of PCI Express errors")
+            raise SourceAbsentError(f"{self._base}: no device reports PCI Express errors")
         if of_devices:
             yield METRICS.family("node_pcie_aer_errors_total", of_devices)
         if of_ports:

@@ -34,6 +34,8 @@ def page(table: TableWriter) -> Iterator[str]:
     """Return the lines of the page. `table` formats a header and rows."""
     yield "# Collectors"
     yield ""
+    yield "For administrators who choose what agents measure."
+    yield ""
     yield "Enable a collector with `--collector.<name>`, disable it with `--no-collector.<name>`. Further flags of each"
     yield "collector: [flags](flags.md). Metrics: [metrics](metrics.md)."
     yield ""

@@ -46,6 +46,8 @@ def page(folder: Path = FOLDER) -> Iterator[str]:
     yield from (
         "# Compatibility",
         "",
+        "For administrators who choose a version of Kubernetes.",
+        "",
         "Results of `tests/cluster` on real API servers. To add a version: `KUBEBUILDER_ASSETS=<folder with its",
         "binaries> pytest tests/cluster --record-compatibility`, then `make docs`.",
         "",

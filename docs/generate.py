@@ -80,6 +80,8 @@ def benchmarks_page(latest: figures.Line) -> Iterator[str]:
     """Return the page with all figures of the last full run of `make bench`."""
     yield "# Benchmarks"
     yield ""
+    yield "For administrators who plan capacity, and developers."
+    yield ""
     yield "Figures of the last full run of `make bench`. [performance.md](performance.md) explains them."
     yield from figures.everything(latest)
 
@@ -87,6 +89,8 @@ def benchmarks_page(latest: figures.Line) -> Iterator[str]:
 def flags_page() -> Iterator[str]:
     """Return the page with all flags of all programs."""
     yield "# Flags"
+    yield ""
+    yield "For administrators."
     yield ""
     yield "Flags may be written with one dash or two. A switch is turned off with `--no-<flag>` or `--<flag>=false`."
     yield from _program(
@@ -169,7 +173,7 @@ def _collector_switches() -> Iterator[str]:
 def metrics_page() -> Iterator[str]:
     """Return the page with all metrics of agent and evaluator."""
     yield "# Metrics"
-    yield from ("", "## Collectors", "")
+    yield from ("", "For authors of policies, rules and dashboards.", "", "## Collectors", "")
     yield "A name in angle brackets stands for field names of the source."
     yield ""
     known = [*registry.metrics(), *(("", metric) for metric in runner.METRICS)]
@@ -218,6 +222,8 @@ def metrics_page() -> Iterator[str]:
 def shipped_rules_page() -> Iterator[str]:
     """Return the page about the rules in deploy/rules."""
     yield "# Shipped rules"
+    yield ""
+    yield "For authors of policies."
     yield ""
     yield "The series that `deploy/rules` records on every node for policies: one per node unless stated otherwise."
     yield "A series is absent if the node lacks its inputs. Comments in the files explain each rule."

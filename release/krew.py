@@ -88,7 +88,10 @@ def manifest(url: str, content: bytes) -> str:
                 "Shows policies, nodes, pods and gangs as Plimsoll's evaluator sees them, with your own rights: which nodes\n"
                 "violate a policy, and why a pod waits.\n"
             ),
-            "caveats": "Needs Python 3.11 or newer, and an evaluator in the cluster.\n",
+            "caveats": (
+                "Needs Python 3.11 or newer, and an evaluator in the cluster. Words are not completed: krew installs one\n"
+                "program per plugin.\n"
+            ),
             "platforms": [
                 {"selector": {"matchLabels": {"os": os, "arch": arch}}, **platform}
                 for os, arch in PLATFORMS

@@ -70,7 +70,7 @@ def _method(about: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "All detectors use `for: 15m` and `clearAfter: 1h`. `peers`: the evaluator's own rule, `:peer_deviation` beyond 6, for every "
         "metric; 6 was chosen with the loads of another day. `constant`: a target for all nodes, as TASPolicy has it, and `z-score`: the distance from the mean of the type in "
-        "standard deviations; both with the target that is best on these very data, which nobody knows beforehand."
+        "standard deviations; both with the target that is best on these very data, unknown beforehand."
     )
     yield ""
     yield (

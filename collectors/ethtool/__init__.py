@@ -148,7 +148,7 @@ class Families:
             self._add(f"node_network_{kind}_speed_bytes", (device, duplex, mode), speed * _MEGABIT)
 
     def add_statistics(self, device: str, statistics: Sequence[tuple[str, int]]) -> None:
-        """Add a driver's counters. Counters whose names collide are all omitted, because they could not be told apart."""
+        """Add a driver's counters. Counters whose names collide are all omitted, because they would be one series."""
         by_name: dict[str, tuple[str, int] | None] = {}
         for statistic, value in statistics:
             plain = sanitized(statistic)

@@ -88,7 +88,7 @@ METRICS = Table(
     ),
     _row(
         "group_info",
-        "The pod and the container that a group's name tells of.",
+        "The pod and the container in a group's name.",
         _ROOT,
         (*_GROUP, "pod_uid", "container_id"),
     ),

@@ -83,7 +83,7 @@ class Metrics:
         self.access_decisions = Counter(
             "plimsoll_access_decisions",
             "Requests to ports with delegated access by port and result: allowed, unauthenticated (401), forbidden (403) or "
-            "unavailable (503, the API server could not be asked).",
+            "unavailable (503, the API server could not be reached).",
             ["port", "result"],
             registry=self.registry,
         )

@@ -113,4 +113,4 @@ class InvalidTokenError(Exception):
 
 
 class UnreviewedError(Exception):
-    """The API server could not be asked now; nothing is known about the token or the permission."""
+    """The API server could not be reached now; nothing is known about the token or the permission."""

@@ -94,7 +94,7 @@ class _Table:
 class _Entry:
     """Where a pod counts. `until`: when an answer that no binding confirms ends; infinity for a bound pod.
 
-    `entered`: when it was entered, as in the queues of the ledger, so that a later entry of the pod is told apart.
+    `entered`: when it was entered, as in the queues of the ledger, to recognize a later entry of the pod.
     """
 
     rows: list[int]

@@ -96,7 +96,7 @@ class Placements:
         self.learned.left(node, self._metrics.get(pod.policy.namespace, ()))
 
     def asked(self, uid: str) -> None:
-        """Kube-scheduler asks about a pod; if it asked before, that attempt came to nothing."""
+        """Kube-scheduler sent a request for a pod; if an earlier answer is unconfirmed, that attempt failed."""
         self.ledger.withdraw(uid)
 
     def answered(self, pod: PlacedPod, nodes: Sequence[str], now: float) -> None:

@@ -23,7 +23,7 @@ _LARGEST = 1 << 20
 
 
 class LiveError(SentenceError):
-    """The evaluator could not be asked."""
+    """The evaluator could not be reached."""
 
 
 class LiveMetric(msgspec.Struct, rename="camel"):

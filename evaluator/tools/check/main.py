@@ -63,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     command.add_argument(
         "--live",
         metavar="URL",
-        help="operations port of a running evaluator: say which nodes have the metrics now, such as http://localhost:8080",
+        help="operations port of a running evaluator: also report which nodes have the metrics now, such as http://localhost:8080",
     )
     given = command.parse_args(argv)
     checked = [checked_object for name in given.files for checked_object in _check_named(name)]
