@@ -8,8 +8,6 @@ from hypothesis import strategies as st
 
 from wire import codec, failing_rules, problems, telemetry_pb2
 from wire.codec import Delta, MalformedReportError, Snapshot
-from wire.failing_rules import FailingRule, FailingRules
-from wire.problems import ProblemCondition, ProblemEvent, Problems
 
 METRICS = ("cpu", "health_metric", "memory", "pressure", "synthetic")
 
@@ -256,110 +254,6 @@ def test_matching_names_fit_a_report():
 def test_implausible_matching_names_are_malformed(names):
     with pytest.raises(MalformedReportError, match="matching names"):
         codec.decode(telemetry_pb2.Report(matching=names), [])
-
-
-RULE = FailingRule("", "group", "record", "evaluation", "many to many")
-
-
-def sent(failing, *, full=False):
-    report = telemetry_pb2.Report(full=full)
-    codec.add_failing_rules(report, failing)
-    return telemetry_pb2.Report.FromString(report.SerializeToString())
-
-
-def test_failing_rules_are_decoded():
-    file = FailingRule("a.yaml", "", "", "invalid", "no YAML")
-    delta = codec.decode(sent({RULE: 61.4, file: 0.0}), METRICS)
-    assert delta.failing == FailingRules({RULE: 61, file: 0})
-
-
-def test_report_without_failing_rules_changes_them_only_if_it_is_full():
-    assert codec.decode(telemetry_pb2.Report(), METRICS).failing is None
-    assert codec.decode(telemetry_pb2.Report(full=True), METRICS).failing == FailingRules()
-    assert codec.decode(sent({}), METRICS).failing == FailingRules()
-
-
-@pytest.mark.parametrize("character", ["x", "\U0001f600", "\udcff", "\n", "\u202e"])
-def test_failing_rules_of_any_text_fit_into_their_bytes_and_the_others_are_counted(character):
-    text = character * 1000
-    rules = {FailingRule("", "g", f"r{n}", "evaluation", text): 0.0 for n in range(50)}
-    report = sent(rules)
-    assert report.ByteSize() < 9 << 10
-    found = codec.decode(report, METRICS).failing
-    assert 0 < len(found.seconds) <= 20
-    assert len(found.seconds) + found.more == 50
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [[{"rule": f"r{n}"} for n in range(21)], *([{name: "x" * 201}] for name in RULE._fields)],
-)
-def test_implausible_failing_rules_are_malformed(entries):
-    report = telemetry_pb2.Report()
-    for entry in entries:
-        report.failing_rules.rules.add(**entry)
-    with pytest.raises(MalformedReportError):
-        codec.decode(report, METRICS)
-
-
-@given(st.text(max_size=200))
-def test_texts_of_failing_rules_become_one_printable_line(text):
-    report = telemetry_pb2.Report()
-    report.failing_rules.rules.add(**dict.fromkeys(RULE._fields, text))
-    [rule] = codec.decode(report, METRICS).failing.seconds
-    for found in rule:
-        assert found.isprintable()
-        assert len(found) <= 200
-
-
-CONDITION = ProblemCondition("KernelDeadlock", True, "DockerHung", "task docker:1 hangs", 5.5)
-EVENT = ProblemEvent("kernel-monitor", "TaskHung", "task a:1 hangs", 3)
-
-
-def with_problems(found, *, full=False):
-    report = telemetry_pb2.Report(full=full)
-    codec.add_problems(report, found)
-    return telemetry_pb2.Report.FromString(report.SerializeToString())
-
-
-def test_problems_are_decoded():
-    found = Problems((CONDITION,), (EVENT,))
-    assert codec.decode(with_problems(found), METRICS).problems == found
-
-
-def test_report_without_problems_changes_them_only_if_it_is_full():
-    assert codec.decode(telemetry_pb2.Report(), METRICS).problems is None
-    assert codec.decode(telemetry_pb2.Report(full=True), METRICS).problems == problems.NONE
-
-
-def test_problems_of_a_report_are_bounded():
-    conditions = tuple(CONDITION._replace(type=f"T{n}", message="é" * 5000) for n in range(50))
-    events = (EVENT._replace(message="\x1b[31m" * 500),) * 50
-    report = with_problems(Problems(conditions, events))
-    assert report.ByteSize() < 2 * problems.MOST_BYTES
-    found = codec.decode(report, METRICS).problems
-    assert len(found.conditions) == problems.MOST_CONDITIONS
-    assert len(found.events) <= problems.MOST_EVENTS
-    assert all(entry.message.isprintable() for entry in (*found.conditions, *found.events))
-
-
-@pytest.mark.parametrize(
-    "found",
-    [
-        {"conditions": [{"type": "has blanks", "reason": "R"}]},
-        {"conditions": [{"type": "T", "reason": ""}]},
-        {"conditions": [{"type": "T", "reason": "R"}] * 2},
-        {"conditions": [{"type": f"T{n}", "reason": "R"} for n in range(33)]},
-        {"conditions": [{"type": "T", "reason": "R", "since": float("nan")}]},
-        {"conditions": [{"type": "T", "reason": "R", "message": "x" * 30_000}]},
-        {"events": [{"reason": "R"}] * 21},
-        {"events": [{"reason": "R\nS"}]},
-    ],
-)
-def test_invalid_problems_are_rejected(found):
-    report = telemetry_pb2.Report(problems=telemetry_pb2.Problems(**found))
-    with pytest.raises(MalformedReportError, match="problem"):
-        codec.decode(report, METRICS)
 
 
 def test_causes_are_replaced_when_they_change_and_go_with_a_full_report():

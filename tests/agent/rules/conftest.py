@@ -5,10 +5,16 @@ import random
 
 import pytest
 
+from agent.rules.clock import Clock
+from agent.rules.engine import RuleEngine
+from agent.rules.options import RuleOptions
 from agent.rules.promql import labels
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.values import Moment
+from agent.rules.state_saver import StateSaver
 from agent.rules.storage.memory import MemoryStorage
+from agent.scrape.runner import CollectorRunner
+from tests.agent.rules.node import LOAD, MEMORY, Node, one
 
 STEP = 15_000
 """The default step of a subquery."""
@@ -220,3 +226,30 @@ def listed(day):
 def moments(listed):
     """The evaluation times."""
     return [Moment(listed, time, step=STEP) for time in TIMES]
+
+
+@pytest.fixture
+def node_with(tmp_path, source):
+    """A node with options of the engine."""
+    made = []
+
+    def make(*, saver: StateSaver | None = None, **options) -> Node:
+        text, meminfo, loadavg = source(), source([one(MEMORY, 1)]), source([one(LOAD, 1)])
+        collector_runner = CollectorRunner(
+            {"textfile": text, "meminfo": meminfo, "loadavg": loadavg}, timeout=1.0
+        )
+        made.append(collector_runner)
+        now = [1_000_000]
+        clock = Clock(boot=lambda: now[0], wall=lambda: now[0] + 5_000_000)
+        chosen = RuleOptions(files=(str(tmp_path / "*.yaml"),), **options)
+        recorder = RuleEngine(collector_runner, chosen, saver=saver, clock=clock)
+        return Node(tmp_path, collector_runner, recorder, text, meminfo, loadavg, now)
+
+    yield make
+    for collector_runner in made:
+        collector_runner.close()
+
+
+@pytest.fixture
+def node(node_with) -> Node:
+    return node_with()
