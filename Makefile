@@ -61,7 +61,7 @@ release-check: $(STAMP)  ## what a release needs and no network: versions, gener
 	$(BIN)/python -P release/version.py
 	$(BIN)/python -P release/chart.py --check
 	$(BIN)/python -P docs/generate.py --check
-	$(BIN)/pytest -q tests/release tests/test_packaging.py tests/deploy/test_chart.py tests/deploy/test_dockerfile.py tests/deploy/test_bases.py
+	$(BIN)/pytest -q tests/release tests/test_packaging.py tests/deploy/test_chart.py tests/deploy/test_chart_installed.py tests/deploy/test_dockerfile.py tests/deploy/test_bases.py
 
 constraints:  ## regenerate both lock files with uv; UPGRADE=--upgrade or UPGRADE='--upgrade-package NAME' takes newer versions
 	$(COMPILE) --all-extras --group dev $(UPGRADE) --output-file constraints.txt pyproject.toml

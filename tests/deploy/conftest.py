@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
+from tests.deploy.chart_values import CHART
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -149,3 +150,26 @@ def run(control_plane):
 @pytest.fixture
 def kubectl(run):
     return functools.partial(run, "kubectl")
+
+
+@pytest.fixture(scope="module")
+def chart():
+    """The Helm chart, loaded."""
+    helm = pytest.importorskip("helm_python", reason="helm-python-sdk has no wheel here")
+    with helm.Chart.load(CHART) as loaded:
+        yield loaded
+
+
+@pytest.fixture(scope="module")
+def render(chart):
+    """Objects by kind and name, as `helm template` prints them."""
+
+    def rendered(values=None, namespace="plimsoll"):
+        files = chart.render(values=values or {}, name="plimsoll", namespace=namespace)
+        texts = [text for path, text in files.items() if path.endswith(".yaml")]
+        objects = [one for text in texts for one in yaml.load_all(text, yaml.CSafeLoader) if one]
+        keys = [(one["kind"], one["metadata"]["name"]) for one in objects]
+        assert len(keys) == len(set(keys))
+        return dict(zip(keys, objects, strict=True))
+
+    return rendered
