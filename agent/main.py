@@ -49,9 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return check_rules.main(arguments[1:])
     if [*arguments[:1]] == ["backfill"]:
-        from agent.record import backfill_command  # as above
+        from agent.record import backfill  # as above
 
-        return backfill_command.main(arguments[1:])
+        return backfill.main(arguments[1:])
     if [*arguments[:1]] == ["record"]:
         from agent.record import command as recorder  # as above
 

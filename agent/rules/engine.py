@@ -11,7 +11,7 @@ from dataclasses import astuple
 from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
-from agent.rules.failing import FailureTimes
+from agent.rules.failures import ErrorLog, FailureTimes
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
@@ -21,7 +21,6 @@ from agent.rules.groups.results import Published
 from agent.rules.groups.tick import by_metric
 from agent.rules.groups.turns import LONGEST_STEP
 from agent.rules.inputs import RuleInputs
-from agent.rules.log import ErrorLog
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
 from agent.rules.state_saver import StateSaver

@@ -19,7 +19,7 @@ from collectors.interface.sample import (
     NodeEvent,
     SourceAbsentError,
 )
-from collectors.problems import statefile
+from collectors.problems import statefile, xids
 from collectors.problems.sources import (
     FileSource,
     JournalSource,
@@ -28,11 +28,11 @@ from collectors.problems.sources import (
     Source,
     SourceError,
 )
-from collectors.shared import mounts, xids
+from collectors.problems.tracking import ProblemTracker, Recovery, parse_recovery
+from collectors.shared import mounts
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
 from collectors.shared.problems.monitors import Monitor, MonitorError
-from collectors.shared.problems.tracking import ProblemTracker, Recovery, parse_recovery
 from plimsoll import logs
 from plimsoll.flags import option
 from plimsoll.kernellog.readers import KernelLogError, boot_id

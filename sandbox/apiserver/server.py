@@ -2,22 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from aiohttp import web
 
 from plimsoll import rfc3339
+from plimsoll.http.routes import is_loopback
+from plimsoll.text import shown
 from sandbox.apiserver.cluster import Cluster
+from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http import aggregation, bodies
 from sandbox.apiserver.http.aggregation import Aggregator
-from sandbox.apiserver.http.hosts import loopback_only
 from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.serving import Frontend
 from sandbox.apiserver.http.watches import Watches
 from sandbox.apiserver.storage.objects import Json, name_of
 from sandbox.pki import KeyPair
 
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 _NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
 
 
@@ -119,3 +122,18 @@ class ApiServer:
             "creationTimestamp": rfc3339.seconds(self._cluster.clock()),
             **more,
         }
+
+
+@web.middleware
+async def loopback_only(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Return a 421 if the Host header is not a loopback name or address: without authentication, DNS rebinding must not reach the API.
+
+    A browser sends the name of the page's site, even if it resolves to 127.0.0.1. Requests without the header (HTTP/1.0) do not
+    come from browsers and are allowed.
+    """
+    host = request.headers.get("Host")
+    if host is None or is_loopback(host):
+        return await handler(request)
+    text = f"this server answers for localhost, 127.0.0.1 and [::1] only, not for the Host {shown(host)}"
+    error = ApiError(421, "MisdirectedRequest", text)
+    return web.json_response(error.status(), status=error.code)

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 
 from sandbox import manifests
 from sandbox.client import events
-from sandbox.client.client import ApiError
 from sandbox.client.objects import NODES, PODS, POLICIES, Object
 from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
@@ -76,7 +75,7 @@ class HealthMetricDemo:
         self._narrator.step("A Deployment with the policy is placed on a healthy node")
         await self._stage.apply("health-metric-demo/20-deployment.yaml")
         pod = await self._narrator.wait_for(
-            "its pod runs, not on node-b", lambda: self._running("node-b")
+            "its pod runs, not on node-b", lambda: self._stage.running_pod(NAMESPACE, "node-b")
         )
         node = str(pod["spec"]["nodeName"])
         self._narrator.print_output(f"{pod['metadata']['name']} is on {node}")
@@ -94,12 +93,12 @@ class HealthMetricDemo:
         self._narrator.suggest(f"kubectl get nodes -l {label}")
         name = str(pod["metadata"]["name"])
         await self._narrator.wait_for(
-            f"the pod {name} is evicted", lambda: self._gone(name, pod["metadata"]["uid"])
+            f"the pod {name} is evicted", lambda: self._stage.is_gone(NAMESPACE, pod)
         )
         other = ({"node-a", "node-c"} - {sick}).pop()
         fresh = await self._narrator.wait_for(
             f"its replacement runs on {other}, the only healthy node left",
-            lambda: self._running("node-b", sick),
+            lambda: self._stage.running_pod(NAMESPACE, "node-b", sick),
         )
         event = await self._narrator.wait_for(
             "an event reports the reason",
@@ -255,23 +254,6 @@ class HealthMetricDemo:
     async def _refusal(self, pod: str) -> Object | None:
         reason = f"violating {POLICY}"
         return await events.find(self._api, NAMESPACE, pod, "FailedScheduling", saying=reason)
-
-    async def _running(self, *excluded: str) -> Object | None:
-        """Return a running pod of the Deployment that is on none of these nodes."""
-        for pod in (await self._api.list(PODS, NAMESPACE, labels="app=demo")).items:
-            leaving = pod["metadata"].get("deletionTimestamp")
-            if pod["status"].get("phase") != "Running" or leaving:
-                continue
-            return pod if pod["spec"]["nodeName"] not in excluded else None
-        return None
-
-    async def _gone(self, name: str, uid: str) -> bool | None:
-        try:
-            pod = await self._api.get(PODS, name, NAMESPACE)
-        except ApiError as error:
-            return True if error.status == 404 else None
-        left = pod["metadata"]["uid"] != uid or "deletionTimestamp" in pod["metadata"]
-        return True if left else None
 
     async def _labelled(self, node: str, labels: dict[str, str]) -> bool | None:
         current = (await self._api.get(NODES, node))["metadata"].get("labels", {})

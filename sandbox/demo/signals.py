@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 from plimsoll import rfc3339
 from sandbox.client import events
-from sandbox.client.client import ApiError
-from sandbox.client.objects import NODES, PODS, Object
+from sandbox.client.objects import NODES, Object
 from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
 from sandbox.demo.stage import Demo, Stage
@@ -93,7 +92,9 @@ class SignalsDemo:
         rules.write_text(RULES)
         for manifest in ("00-namespace.yaml", "10-policy.yaml", "20-deployment.yaml"):
             await self._stage.apply(f"signals-demo/{manifest}")
-        pod = await self._narrator.wait_for("its pod runs", lambda: self._running(""))
+        pod = await self._narrator.wait_for(
+            "its pod runs", lambda: self._stage.running_pod(NAMESPACE)
+        )
         self._narrator.print_output(f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}")
         await self._narrator.wait_for(
             "every node has the condition KernelDeadlock=False", self._all_healthy
@@ -102,11 +103,7 @@ class SignalsDemo:
 
     async def _fault(self, fault: Fault, pod: Object) -> tuple[Times, Object]:
         """Let the node of a pod have a fault, and repair it. Returns the times, and the pod's replacement."""
-        sick, name, uid = (
-            str(pod["spec"]["nodeName"]),
-            str(pod["metadata"]["name"]),
-            pod["metadata"]["uid"],
-        )
+        sick, name = str(pod["spec"]["nodeName"]), str(pod["metadata"]["name"])
         self._narrator.step(f"{sick}: {fault.heading}")
         times = Times(fault.name)
         self._inject(sick, fault.name, *fault.arguments)
@@ -117,9 +114,11 @@ class SignalsDemo:
 
         await observe("refusal", f"the extender refuses {sick}", lambda: self._refuses(sick, refused=True))  # fmt: skip
         await observe("taint", f"{sick} has the taint", lambda: self._tainted(sick, tainted=True))
-        await observe("eviction", f"the pod {name} is evicted", lambda: self._gone(name, uid))
+        await observe(
+            "eviction", f"the pod {name} is evicted", lambda: self._stage.is_gone(NAMESPACE, pod)
+        )
         fresh = await self._narrator.wait_for(
-            "its replacement runs on another node", lambda: self._running(sick)
+            "its replacement runs on another node", lambda: self._stage.running_pod(NAMESPACE, sick)
         )
         self._narrator.print_output(
             f"{fresh['metadata']['name']} is on {fresh['spec']['nodeName']}"
@@ -171,22 +170,6 @@ class SignalsDemo:
     def _command(self, *words: str) -> str:
         folder = shell.path(self._stage.cluster.dir)
         return f"{shell.program('plimsoll-sandbox')} {words[0]} --dir={folder} {' '.join(words[1:])}"  # fmt: skip
-
-    async def _running(self, excluded: str) -> Object | None:
-        for pod in (await self._api.list(PODS, NAMESPACE, labels="app=demo")).items:
-            if pod["status"].get("phase") == "Running" and not pod["metadata"].get(
-                "deletionTimestamp"
-            ):
-                return pod if pod["spec"]["nodeName"] != excluded else None
-        return None
-
-    async def _gone(self, name: str, uid: str) -> bool | None:
-        try:
-            pod = await self._api.get(PODS, name, NAMESPACE)
-        except ApiError as error:
-            return True if error.status == 404 else None
-        left = pod["metadata"]["uid"] != uid or "deletionTimestamp" in pod["metadata"]
-        return True if left else None
 
     async def _conditions(self) -> dict[str, Object]:
         """Return the condition of each node that has it."""

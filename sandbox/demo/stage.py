@@ -13,7 +13,7 @@ import aiohttp
 
 from plimsoll import logs
 from sandbox import manifests
-from sandbox.client.client import ensure
+from sandbox.client.client import ApiError, ensure
 from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, Object, ObjectKind
 from sandbox.cluster import Cluster, ClusterSpec
 from sandbox.config import DemoSettings
@@ -52,6 +52,24 @@ class Stage:
         self.narrator.print_action(f"kubectl apply -f {shell.path(manifests.folder() / manifest)}")
         for obj in manifests.load(manifests.folder() / manifest):
             await ensure(self.cluster.client, _KINDS[obj["kind"]], obj)
+
+    async def running_pod(self, namespace: str, *excluded: str) -> Object | None:
+        """Return the running pod of the demo's Deployment; None if there is none, or it is on one of these nodes."""
+        for pod in (await self.cluster.client.list(PODS, namespace, labels="app=demo")).items:
+            leaving = pod["metadata"].get("deletionTimestamp")
+            if pod["status"].get("phase") == "Running" and not leaving:
+                return pod if pod["spec"]["nodeName"] not in excluded else None
+        return None
+
+    async def is_gone(self, namespace: str, pod: Object) -> bool | None:
+        """Return True if a pod was deleted or is being deleted, else None."""
+        meta = pod["metadata"]
+        try:
+            now = await self.cluster.client.get(PODS, meta["name"], namespace)
+        except ApiError as error:
+            return True if error.status == 404 else None
+        left = now["metadata"]["uid"] != meta["uid"] or "deletionTimestamp" in now["metadata"]
+        return True if left else None
 
     async def get_explain(self, what: str) -> Object:
         """Return the evaluator's response to `/explain` with this path or query."""

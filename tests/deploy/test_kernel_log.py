@@ -7,9 +7,9 @@ import pytest
 
 import agent.config
 from agent.kernel_log import KernelLogOptions
+from collectors.problems.tracking import DEFAULTS
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
-from collectors.shared.problems.tracking import DEFAULTS
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.inject import inject, kernel_log

@@ -6,7 +6,7 @@ be known: a source failed, a rule failed, or the group has had fewer than the tw
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from agent.rules.groups import dependencies
@@ -16,9 +16,10 @@ from agent.rules.promql import labels
 from agent.rules.promql.budget import SERIES, Budget, LimitError
 from agent.rules.promql.labels import EMPTY, NAME, Labels
 from agent.rules.promql.plan import Need
+from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.promql.values import EvaluationError, Moment, Vector
-from agent.rules.storage.group_storage import GroupStorage
 from agent.rules.storage.head import Head
+from agent.rules.storage.series import StoredSeries
 from agent.rules.storage.shared_head import SharedHead
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.storage.store import FullError
@@ -280,3 +281,24 @@ class _RuleFailedError(SentenceError):
     def __init__(self, reason: str, text: str) -> None:
         super().__init__(text)
         self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStorage:
+    """The storage of a group (a `values.Storage`)."""
+
+    results: Head
+    collected: SharedHead
+
+    def select(self, selector: Selector) -> Sequence[StoredSeries]:
+        """See `values.Storage`. Of a series that was collected and recorded in turn, the current one counts."""
+        collected, results = self.collected.select(selector), self.results.select(selector)
+        if not results:
+            return collected
+        if not collected:
+            return results
+        found = {series.labels: series for series in results}
+        for series in collected:
+            if series.live or series.labels not in found:
+                found[series.labels] = series
+        return list(found.values())

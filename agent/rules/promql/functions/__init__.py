@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from agent.rules.promql.functions import (
-    counters,
     math,
     numeric,
     over_time,
@@ -48,7 +47,7 @@ class RangeFunction:
 
 RANGES: Mapping[str, RangeFunction] = {
     "avg_over_time": RangeFunction(over_time_stats.average),
-    "changes": RangeFunction(counters.changes),
+    "changes": RangeFunction(over_time.changes),
     "count_over_time": RangeFunction(over_time.count),
     "delta": RangeFunction(rates.delta),
     "deriv": RangeFunction(regression.deriv),
@@ -62,7 +61,7 @@ RANGES: Mapping[str, RangeFunction] = {
     "present_over_time": RangeFunction(over_time.present),
     "quantile_over_time": RangeFunction(over_time.quantile_over_time),
     "rate": RangeFunction(rates.rate),
-    "resets": RangeFunction(counters.resets),
+    "resets": RangeFunction(over_time.resets),
     "stddev_over_time": RangeFunction(over_time_stats.deviation),
     "stdvar_over_time": RangeFunction(over_time_stats.variance),
     "sum_over_time": RangeFunction(over_time_stats.summed),

@@ -1,15 +1,17 @@
-"""label_replace and label_join."""
+"""label_replace and label_join, and the templates of label_replace."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from agent.rules.promql.budget import Budget
-from agent.rules.promql.functions.label_templates import parse_template
 from agent.rules.promql.labels import Labels, replace, value
 from agent.rules.promql.memo import LabelSets, must_be_distinct
-from agent.rules.promql.regex import Pattern
+from agent.rules.promql.regex import Match, Pattern
 from agent.rules.promql.values import join_value
 
 Relabel = Callable[[Labels], Labels]
+Group = int | str
+_MOST_GROUPS = 100_000_000  # group numbers from here on are names
 _SET = 150  # bytes of a label set besides its longest text; the other texts are shared with the original label set
 
 
@@ -71,3 +73,68 @@ class Relabelling:
 
 def _size(labels: Labels) -> int:
     return _SET + max((len(text) for _, text in labels), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """Literal texts and the groups between them; there is one text more than groups."""
+
+    texts: tuple[str, ...]
+    groups: tuple[Group, ...]
+
+    def expand(self, match: Match) -> str:
+        """Return the text with the groups replaced. Raises EvaluationError if it is too long for a label value."""
+        parts = [self.texts[0]]
+        for group, text in zip(self.groups, self.texts[1:], strict=True):
+            parts += (_matched(match, group), text)
+        return join_value("", parts)
+
+
+def parse_template(text: str) -> Template:
+    """Parse a template with the syntax of Go's regexp.Expand: `$1`, `$name`, `${name}` for a group, `$$` for a dollar.
+
+    Names are matched greedily: `$1x` is the group `1x`. An unknown group expands to nothing; a dollar without a name stays.
+    """
+    texts, groups = [""], list[Group]()
+    while text:
+        before, dollar, text = text.partition("$")
+        texts[-1] += before
+        if not dollar:
+            break
+        if text.startswith("$"):
+            texts[-1] += "$"
+            text = text[1:]
+        elif reference := _reference(text):
+            name, text = reference
+            groups.append(_group(name))
+            texts.append("")
+        else:
+            texts[-1] += "$"
+    return Template(tuple(texts), tuple(groups))
+
+
+def _reference(text: str) -> tuple[str, str] | None:
+    """Return the name at the start of a text that follows a dollar, and the rest; None if it starts with no name."""
+    braced = text.startswith("{")
+    start = end = int(braced)
+    while end < len(text) and _in_name(text[end]):
+        end += 1
+    if end == start or (braced and text[end : end + 1] != "}"):
+        return None
+    return text[start:end], text[end + braced :]
+
+
+def _in_name(character: str) -> bool:
+    return character.isalpha() or character.isdecimal() or character == "_"
+
+
+def _group(name: str) -> Group:
+    plain = name.isascii() and name.isdecimal() and (name[0] != "0" or name == "0")
+    return int(name) if plain and len(name) <= len(str(_MOST_GROUPS)) else name
+
+
+def _matched(match: Match, group: Group) -> str:
+    try:
+        return match[group] or ""
+    except IndexError:
+        return ""

@@ -1,4 +1,4 @@
-"""`*_over_time` functions without arithmetic: extremes, quantiles, last sample, count."""
+"""Functions of the samples in a range without arithmetic: extremes, quantiles, last sample, counts of samples and changes."""
 
 from agent.rules.promql.operators.quantiles import quantile
 from agent.rules.promql.values import Window
@@ -38,3 +38,27 @@ def present(_window: Window, _start: int, _end: int) -> float:
 def quantile_over_time(window: Window, _start: int, _end: int, q: float) -> float:
     """Return the `q` quantile of the samples."""
     return quantile(q, window.levels, window.repeats)
+
+
+def changes(window: Window, _start: int, _end: int) -> float:
+    """Return how many samples differ from the sample before; NaN after NaN is no change."""
+    levels = window.levels
+    count = 0
+    before = levels[0]
+    for level in levels:
+        if level != before and (level == level or before == before):
+            count += 1
+        before = level
+    return float(count)
+
+
+def resets(window: Window, _start: int, _end: int) -> float:
+    """Return how many samples are less than the sample before, as a counter's are after its process restarted."""
+    levels = window.levels
+    count = 0
+    before = levels[0]
+    for level in levels:
+        if level < before:
+            count += 1
+        before = level
+    return float(count)

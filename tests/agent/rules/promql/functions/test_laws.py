@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from agent.rules.promql.functions import POINTWISE, RANGES
 from agent.rules.promql.functions.histograms import bucket_quantile, histogram_quantile
-from agent.rules.promql.functions.label_templates import parse_template
+from agent.rules.promql.functions.labels import parse_template
 from agent.rules.promql.values import Window
 
 ANY = st.floats()

@@ -5,7 +5,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rules.promql.operators.topk import largest
+from agent.rules.promql.operators.reductions import largest
 
 
 @given(st.integers(1, 12), st.lists(st.floats() | st.sampled_from([0.0, 1.0]), max_size=20))

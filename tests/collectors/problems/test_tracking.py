@@ -4,9 +4,9 @@ import json
 
 import pytest
 
+from collectors.problems.tracking import MOST_EVENTS, ProblemTracker, parse_recovery
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
-from collectors.shared.problems.tracking import MOST_EVENTS, ProblemTracker, parse_recovery
 from tests.collectors.problems.configurations import document
 
 MONITOR = monitors.parse(document(), "kernel.json")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from collectors.shared import xids
-from collectors.shared.xids import ACTIONS, XidAction
+from collectors.problems import xids
+from collectors.problems.xids import ACTIONS, XidAction
 
 DOCS = Path(__file__).parents[3] / "docs/gpu.md"
 
