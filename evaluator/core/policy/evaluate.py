@@ -24,6 +24,7 @@ from evaluator.core.policy import hints
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator, Rule, Strategy, WhenMissing
 from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats
+from evaluator.core.readings.peers import Peers
 from plimsoll.text import counted
 
 _FARTHER = {Operator.GREATER_THAN: 1.0, Operator.LESS_THAN: -1.0, Operator.EQUALS: 0.0}
@@ -62,17 +63,18 @@ class MetricColumn:
         readings: Column,
         nodes: NodeIndex,
         before: "MetricColumn | None" = None,
+        alike: "MetricColumn | None" = None,
         orders: dict[Operator, Positions] | None = None,
     ) -> None:
-        """`before`: whose equal parts are shared. `orders`: of `before`, by operator, what sorts similar values; then the readings
-        are the earlier ones but for finite amounts, so that the same nodes are usable.
+        """`before`: of the previous decision, whose equal parts are shared. `alike`: a column with readings that can be
+        compared on the same nodes. `orders`: by operator, what sorts similar values.
         """
         self.metric = metric
         self._nodes = nodes
         self.readings = readings
-        if before is not None and orders is not None:
-            self.usable, self.unusable = before.usable, before.unusable
-            self.any_unreported = before.any_unreported
+        if alike is not None:
+            self.usable, self.unusable = alike.usable, alike.unusable
+            self.any_unreported = alike.any_unreported
         else:
             self.usable = readings.usable
             self.unusable = NodeMask(nodes, ~self.usable).reuse(before.unusable if before else None)
@@ -83,9 +85,9 @@ class MetricColumn:
         self._classes: dict[Operator, Positions] = {}
 
     def moved(self, added: Floats) -> "MetricColumn":
-        """Return the column with these finite amounts added to the readings, shape (nodes,)."""
-        readings = self.readings._replace(values=self.readings.values + added)
-        return MetricColumn(self.metric, readings, self._nodes, self, self._orders)
+        """Return the column with these finite amounts added to the readings, shape (nodes,); not for peer metrics."""
+        readings = self.readings._replace(measured=self.readings.measured + added)
+        return MetricColumn(self.metric, readings, self._nodes, alike=self, orders=self._orders)
 
     @cached_property
     def values(self) -> Floats:
@@ -102,9 +104,10 @@ class MetricColumn:
         key = (rule.operator, rule.target)
         met = self._met.get(key)
         if met is None:
-            met = _compared(self.values, *key)
-            if self.readings.peers is not None:
-                met = self._accused(met, *key)
+            if self.readings.peers is None:
+                met = _compared(self.values, *key)
+            else:
+                met = self._accused(self.readings.peers, *key)
             self._met[key] = met
         return met
 
@@ -113,14 +116,18 @@ class MetricColumn:
 
         Nodes to which nothing is added may be left out: few of many change between two requests of kube-scheduler.
         """
-        if self.readings.peers is not None:  # whether one counts depends on the others
-            return self.moved(added).matches(rule).nonzero()[0]
         where = added.nonzero()[0]
         values = self.values[where] + added[where]
         return where[_compared(values, rule.operator, rule.target)]
 
-    def _accused(self, met: Bools, operator: Operator, target: float) -> Bools:
+    def _accused(self, peers: Peers, operator: Operator, target: float) -> Bools:
         """Return where a comparison of a peer metric counts: on a limited share of each group."""
+        near = peers.beyond(target, _FARTHER[operator])
+        differing = near[_compared(peers.at(near), operator, target)] if near.size else near
+        if not differing.size:
+            return self.unusable.nodes.none
+        met = np.zeros(len(self.usable), bool)
+        met[differing] = True
         accused = self.at_most(operator, met, self.unusable.nodes.none)
         if accused is not met:
             self._held_back[operator, target] = met & ~accused
@@ -131,7 +138,7 @@ class MetricColumn:
         peers = self.readings.peers
         if peers is None:
             return where
-        return peers.capped(where, first, self.readings.values, _FARTHER[operator])
+        return peers.capped(where, first, _FARTHER[operator])
 
     def held_back(self, rule: Rule) -> Bools:
         """Return where a comparison of a peer metric is true but does not count: too many of the group differ."""
@@ -283,7 +290,10 @@ class MetricTable:
     def prepare(self, metric: str, before: "MetricTable | None" = None) -> MetricColumn:
         """Prepare a column; equal parts are shared with the table of the previous decision."""
         readings, known = self.columns[metric], before.prepared.get(metric) if before else None
-        column = self.prepared[metric] = MetricColumn(metric, readings, self.nodes, known)
+        peers = readings.peers
+        every = peers is not None and peers.comparable is peers.usable
+        base = self.prepared.get(peers.metric.base) if peers is not None and every else None
+        column = self.prepared[metric] = MetricColumn(metric, readings, self.nodes, known, base)
         if column.any_unreported:
             self._unreported.append(metric)
         return column

@@ -53,10 +53,10 @@ class Column(NamedTuple):
     `at`: when it was read (seconds). `fresh`: not stale. `unread`: the source last reported that it cannot read the
     metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
     `fault`: why the source does not have the metric, as a constant text. `source`: the polled source, empty for agents.
-    `peers`: of a peer metric, the groups that the readings are compared with.
+    `peers`: of a peer metric, the groups that the readings are compared with; `measured` are then those of its base.
     """
 
-    values: Floats
+    measured: Floats
     samples: Counts
     at: Floats
     fresh: Bools
@@ -74,9 +74,16 @@ class Column(NamedTuple):
         )
 
     @property
+    def values(self) -> Floats:
+        """The values that rules compare; those of a peer metric are computed when they are first read."""
+        return self.measured if self.peers is None else self.peers.values
+
+    @property
     def usable(self) -> Bools:
         """Where rules can compare the value: one sample, fresh, not NaN."""
-        usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.values)
+        if self.peers is not None:
+            return self.peers.comparable
+        usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.measured)
         return usable
 
 

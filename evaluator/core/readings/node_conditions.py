@@ -110,7 +110,7 @@ class NodeConditions:
         entries = [by_node.get(node, _ABSENT) for node in nodes]
         samples, values, at = zip(*entries, strict=True) if entries else ((), (), ())
         column = unknown(len(nodes), unreported=False)._replace(
-            values=np.array(values, np.float64),
+            measured=np.array(values, np.float64),
             samples=np.array(samples, np.int32),
             at=np.array(at, np.float64),
             fresh=np.ones(len(nodes), bool),

@@ -1,69 +1,52 @@
-"""Adds peer metrics to readings, as columns of the same interface. They are computed only where their base changed."""
+"""Adds peer metrics to readings, as columns of the same interface. They are computed from what changed in their base."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.readings.column import Bools, Column, Floats
+from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.peer_metrics import PeerMetric, peer_metric
-from evaluator.core.readings.peers import Grouping, Groups, LabelGroups, Peers, statistics
+from evaluator.core.readings.peers import Grouping, Groups, LabelGroups, Peers, SortedGroups
 
 
-@dataclass(frozen=True, slots=True)
-class _Computed:
-    """A column that was computed, and what it was computed from."""
+class _Base(NamedTuple):
+    """What the peer metrics of one base, label and least size are computed from."""
 
-    readings: Floats
-    usable: Bools
-    values: Floats
-    peers: Peers
+    metric: str
+    label: str
+    least: int
 
 
 class PeerColumns:
-    """Computes columns of peer metrics, and keeps the last one of each. By default all nodes are one group."""
+    """Computes columns of peer metrics, and keeps what the next ones are computed from. By default all nodes are one group."""
 
     def __init__(self, groups: Groups | None = None) -> None:
         self._groups = groups or LabelGroups()
-        self._computed: dict[PeerMetric, _Computed] = {}
+        self._sorted: dict[_Base, SortedGroups] = {}
+        self._last: dict[PeerMetric, Peers] = {}
 
     def derive(self, metric: PeerMetric, base: Column, nodes: NodeIndex) -> Column:
         """Return the column of a peer metric over all nodes, from that of its base."""
-        grouping = self._groups.by(metric.label, nodes)
-        known = self._computed.get(metric)
+        grouping, key = self._groups.by(metric.label, nodes), _Base(metric.base, *metric[2:])
+        ordered = self._sorted.get(key)
+        if ordered is None or ordered.grouping is not grouping:
+            ordered = self._sorted[key] = SortedGroups(grouping, metric.least)
         usable = base.usable
-        if known is None or not _equal(known, base.values, usable, grouping):
-            peers = self._peers(metric, base.values, usable, grouping)
-            known = _Computed(base.values, usable, peers.values(), peers)
-            self._computed[metric] = known
-        return base._replace(values=known.values, peers=known.peers)
-
-    def _peers(
-        self, metric: PeerMetric, values: Floats, usable: Bools, grouping: Grouping
-    ) -> Peers:
-        """Return the statistics, computed once for the metrics of one base and grouping."""
-        for kind in type(metric.kind):
-            other = self._computed.get(metric._replace(kind=kind))
-            if other is not None and _equal(other, values, usable, grouping):
-                return Peers(metric, grouping, other.readings, other.usable, other.peers.found)
-        found = statistics(values, usable, grouping, metric.least)
-        return Peers(metric, grouping, values, usable, found)
+        found = ordered.update(base.values, usable)
+        peers = self._last.get(metric)
+        if peers is None or peers.found is not found:
+            peers = self._last[metric] = Peers(metric, grouping, base.values, usable, found)
+        return base._replace(peers=peers)
 
     def keep(self, metrics: Collection[str]) -> None:
-        """Drop columns whose base is not among these metrics."""
-        for metric in [one for one in self._computed if one.base not in metrics]:
-            del self._computed[metric]
-
-
-def _equal(known: _Computed, values: Floats, usable: Bools, grouping: Grouping) -> bool:
-    return (
-        known.peers.grouping is grouping
-        and known.usable.tobytes() == usable.tobytes()
-        and known.readings.tobytes() == values.tobytes()
-    )
+        """Drop what belongs to bases that are not among these metrics."""
+        self._sorted = {key: one for key, one in self._sorted.items() if key.metric in metrics}
+        self._last = {metric: one for metric, one in self._last.items() if metric.base in metrics}
 
 
 class PeerReadings:
@@ -124,7 +107,7 @@ def _some(column: Column, every: NodeIndex, nodes: Sequence[str]) -> Column:
     assert peers is not None
     grouping = Grouping(peers.grouping.names, peers.grouping.codes[positions])
     return column._replace(
-        values=np.where(known, column.values[positions], np.nan),
+        measured=np.where(known, column.measured[positions], np.nan),
         samples=np.where(known, column.samples[positions], 0),
         at=np.where(known, column.at[positions], -np.inf),
         fresh=known & column.fresh[positions],

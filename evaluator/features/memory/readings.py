@@ -118,7 +118,7 @@ class Memories:
             if (at := position.get(name)) is not None:
                 values[at] = score.now(now, memory.half_life)
         return unknown(size, unreported=False)._replace(
-            values=values,
+            measured=values,
             samples=np.ones(size, np.int32),
             at=np.zeros(size),
             fresh=np.ones(size, bool),

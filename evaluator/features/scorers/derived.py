@@ -230,4 +230,4 @@ def over(values: Floats, view: ClusterSnapshot, nodes: Sequence[str]) -> Floats:
 def with_values(column: Column, values: Floats) -> Column:
     """Return a column of a derived metric with other values."""
     known = ~np.isnan(values)
-    return column._replace(values=values, samples=known.astype(np.int32), fresh=known)
+    return column._replace(measured=values, samples=known.astype(np.int32), fresh=known)

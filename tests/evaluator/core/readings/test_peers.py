@@ -4,7 +4,7 @@ import statistics as reference
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
@@ -15,9 +15,7 @@ from evaluator.core.readings.peers import (
     FLOOR,
     MOST_DEVIATION,
     SCALE,
-    Grouping,
     LabelGroups,
-    statistics,
 )
 
 DEVIATION = PeerMetric("latency", PeerKind.DEVIATION, ALL_NODES)
@@ -72,9 +70,7 @@ def test_scaling_a_metric_changes_no_deviation(values, factor):
 def test_one_lie_moves_the_median_by_one_rank_at_most(values, liar, lie):
     liar %= len(values)
     told = [*values[:liar], lie, *values[liar + 1 :]]
-    one = Grouping(("",), np.zeros(len(values), np.intp))
-    everyone = np.ones(len(values), bool)
-    (median,) = statistics(np.array(told), everyone, one, 3).medians
+    (median,) = peers_of(told, least=3).peers.found.medians
     ranked, half = sorted(values), len(values) // 2
     lowest, highest = half - (2 if len(values) % 2 == 0 else 1), half + 1
     assert ranked[max(0, lowest)] <= median <= ranked[min(highest, len(values) - 1)]
@@ -121,6 +117,87 @@ def test_node_whose_label_changes_changes_its_group():
     assert (after.names, after.codes[3], after.codes[4]) == (("", "a"), 0, 1)
 
 
+def by_definition(values, usable, groups, metric):
+    """The peer metric by its definition: each node beside the sorted readings of its group."""
+    found = np.full(len(values), np.nan)
+    for group in set(groups):
+        own = [n for n, name in enumerate(groups) if name == group and usable[n]]
+        if len(own) < metric.least:
+            continue
+        readings = np.array([values[n] for n in own])
+        with np.errstate(all="ignore"):
+            median = middle(readings)
+            scale = np.maximum(SCALE * middle(np.abs(readings - median)), FLOOR * np.abs(median))
+            if metric.kind is PeerKind.RATIO:
+                found[own] = readings / median if median > 0 else np.nan
+            else:
+                deviations = np.where(readings == median, 0.0, (readings - median) / scale)
+                known = not np.isnan(median) and np.isfinite(median)
+                found[own] = (
+                    np.clip(deviations, -MOST_DEVIATION, MOST_DEVIATION) if known else np.nan
+                )
+    return found
+
+
+def middle(readings):
+    ordered, half = np.sort(readings), len(readings) // 2
+    if len(readings) % 2:
+        return ordered[half]
+    return (ordered[half - 1] + ordered[half]) / 2
+
+
+FEW = st.sampled_from([-3.0, 0.0, 0.1, 0.3, 1.0, 1.1, 7.0, np.inf, -np.inf])
+ANY = st.floats(allow_nan=False)
+NODES = st.lists(
+    st.tuples(FEW | READINGS | ANY, st.sampled_from([True, True, True, False])),
+    min_size=24,
+    max_size=24,
+)
+
+
+@settings(max_examples=300, phases=[Phase.generate])
+@given(
+    st.lists(NODES, min_size=1, max_size=4),
+    st.lists(st.sampled_from("ab"), min_size=24, max_size=24),
+    st.sampled_from(PeerKind),
+    st.integers(3, 9),
+    st.data(),
+)
+def test_rules_on_peers_match_where_the_definition_does(moments, groups, kind, least, data):
+    labels = {f"node-{number:04d}": {"rack": group} for number, group in enumerate(groups)}
+    metric = PeerMetric("latency", kind, "rack", least)
+    columns, nodes = PeerColumns(LabelGroups(labels.__getitem__)), names(24)
+    kept = []
+    for moment in with_few_changes(moments):
+        values, usable = zip(*moment, strict=True)
+        expected = by_definition(values, usable, groups, metric)
+        found = columns.derive(metric, column(values, usable), nodes)
+        # Targets that deviations are equal to, and those beside them.
+        own = data.draw(st.sampled_from([0.0, 6.0, 1000.0, -1000.0, -2000.0, *expected.tolist()]))
+        for target in (own, np.nextafter(own, np.inf), np.nextafter(own, -np.inf), -own):
+            if np.isfinite(target):
+                for sign, compare in ((1.0, np.greater), (-1.0, np.less), (0.0, np.equal)):
+                    near = found.peers.beyond(target, sign)
+                    met = near[compare(found.peers.at(near), target)]
+                    assert met.tolist() == compare(expected, target).nonzero()[0].tolist()
+        np.testing.assert_array_equal(found.usable, ~np.isnan(expected))
+        kept.append((found, expected))
+    for found, expected in kept:  # later readings do not change earlier columns
+        np.testing.assert_array_equal(found.values, expected)
+
+
+def with_few_changes(moments):
+    """Yield each moment, and on the way to it those in which one more node has its readings of it."""
+    current = list(moments[0])
+    yield list(current)
+    for moment in moments[1:]:
+        for position in (0, 7, 23, 5):
+            current[position] = moment[position]
+            yield list(current)
+        current = list(moment)
+        yield current
+
+
 def test_unchanged_readings_are_not_compared_again():
     columns, nodes = PeerColumns(), names(10)
     first = columns.derive(DEVIATION, column(range(10)), nodes)
@@ -141,7 +218,7 @@ def peers_of(values, **options):
 def test_at_most_a_tenth_of_a_group_is_accused_the_farthest_first(values, target):
     found = peers_of(values)
     where = found.values > target
-    kept = found.peers.capped(where, np.zeros(len(values), bool), found.values, 1.0)
+    kept = found.peers.capped(where, np.zeros(len(values), bool), 1.0)
     most = max(1, len(values) // 10)
     assert kept.sum() == min(where.sum(), most)
     assert (kept <= where).all()
@@ -153,13 +230,13 @@ def test_nodes_accused_before_come_before_farther_ones():
     found = peers_of([1.0] * 20 + [5.0, 6.0, 7.0])
     where, first = found.values > 5, np.zeros(23, bool)
     first[20] = True
-    assert found.peers.capped(where, first, found.values, 1.0).nonzero()[0].tolist() == [20, 22]
+    assert found.peers.capped(where, first, 1.0).nonzero()[0].tolist() == [20, 22]
 
 
 def test_equally_far_nodes_are_chosen_by_reading_then_by_name():
     found = peers_of([0.0] * 17 + [4.0, 9.0, 4.0])  # all three deviate by MOST_DEVIATION
     none = np.zeros(20, bool)
-    kept = found.peers.capped(found.values > 5, none, found.values, 1.0)
+    kept = found.peers.capped(found.values > 5, none, 1.0)
     assert kept.nonzero()[0].tolist() == [17, 18]
 
 
