@@ -156,6 +156,19 @@ def node(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield ""
         yield from table(["POLICY", "MODE", "DONTSCHEDULE", "DESCHEDULE", "READINGS"], rows, style)
     yield from _problems(page.get("problems", []), style)
+    yield from _scores(page.get("written", {}).get("memory", {}), style)
+
+
+def _scores(scores: Page, style: Style) -> Iterator[str]:
+    """Return the table of a node's scores by policy, each with its devices; nothing if it never violated one with a memory."""
+    rows = []
+    for policy, one in scores.items():
+        devices = [f"{found['device']}: {found['score']:g}" for found in one.get("devices", ())]
+        score = Cell(f"{one['score']:g}", "bad" if one["violated"] else "")
+        rows.append([policy, score, one["lastViolation"], "; ".join(devices) or "-"])
+    if rows:
+        yield ""
+        yield from table(["MEMORY OF", "SCORE", "LAST VIOLATION", "DEVICES"], rows, style)
 
 
 def _problems(problems: Sequence[Page], style: Style) -> Iterator[str]:

@@ -315,3 +315,19 @@ def test_peers_of_a_reading_and_nodes_held_back_are_shown():
     policy = {"policy": "ns/p", "enforcement": "enforce", "problems": []}
     policy |= {"dontschedule": ["a"], "dontscheduleHeldBack": 7, "deschedule": []}
     assert "1 (a), 7 held back" in "\n".join(views.policy_table([policy], Style(), wide=False))
+
+
+def test_node_has_its_scores_and_their_devices():
+    one = {"score": 2.5, "lastViolation": "2026-11-20T09:15:04Z", "violated": True}
+    other = {"device": "UUID=GPU-1\x1b[31m", "score": 1.0, "lastViolation": "2026-11-20T09:15:04Z"}
+    page = {
+        "node": "a",
+        "written": {
+            "memory": {"ns/demo": {**one, "devices": [other]}, "ns/x": {**one, "devices": []}}
+        },
+    }
+    *_, head, first, second = views.node(page, Style(), False)
+    assert head.split() == ["MEMORY", "OF", "SCORE", "LAST", "VIOLATION", "DEVICES"]
+    assert first.split(maxsplit=3)[:3] == ["ns/demo", "2.5", "2026-11-20T09:15:04Z"]
+    assert first.endswith("UUID=GPU-1\\u001b[31m: 1")
+    assert second.endswith(" -")

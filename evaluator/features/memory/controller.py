@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter
@@ -13,10 +14,11 @@ from evaluator.core.model.node_index import NodeMask, union
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import COMPLIANCE
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.memory.readings import Memories, remembered
-from evaluator.features.memory.scores import ANNOTATION, NodeMemory
+from evaluator.features.memory.scores import ANNOTATION, MOST_DEVICES, NodeMemory, devices
 
 FIELD_MANAGER = "plimsoll-memory"
 _VIOLATED, _UNDECIDED = "violated", "undecided"
@@ -58,11 +60,13 @@ class MemoryController(NodeWriter[str]):
         metrics: MemoryMetrics,
         *,
         wall: Callable[[], float] = time.time,
+        cause_of: CauseOf = no_cause,
     ) -> None:
-        """`wall` returns Unix time."""
+        """`wall` returns Unix time. `cause_of`: what readings come from, which may be a device."""
         super().__init__(context, metrics.writes)
         self._memories = memories
         self._wall = wall
+        self._cause_of = cause_of
         self._decisions: Decisions | None = None
         self._wanted = LabelAssignments(context.decider.latest.table.nodes, ())
 
@@ -79,21 +83,40 @@ class MemoryController(NodeWriter[str]):
     def _compare(self, name: str, node: Node, desired: Mapping[str, str]) -> Comparison[str]:
         """Return whether a violation begins or ends on a node, or its annotation is of another machine."""
         memory = remembered(node)
-        return Comparison(None if self._after(node, memory, desired) is memory else name)
+        return Comparison(None if self._after(name, memory, desired) is memory else name)
 
-    def _after(self, node: Node, memory: NodeMemory, desired: Mapping[str, str]) -> NodeMemory:
+    def _after(self, node: str, memory: NodeMemory, desired: Mapping[str, str]) -> NodeMemory:
         verdicts = {_key(name): verdict for name, verdict in desired.items()}
         return memory.after(
             [key for key, verdict in verdicts.items() if verdict == _VIOLATED],
             [key for key, verdict in verdicts.items() if verdict == _UNDECIDED],
             self._memories.half_lives,
             self._wall(),
+            partial(self._devices, node),
         )
+
+    def _devices(self, node: str, key: PolicyKey) -> list[str]:
+        """Return the devices that the causes of a policy's violation on a node name."""
+        decisions = self._decider.latest
+        position, decision = decisions.table.nodes.position.get(node), decisions.policies.get(key)
+        if position is None or decision is None:
+            return []
+        found = []
+        for name in COMPLIANCE:
+            state = decision.states.get(name)
+            if state is None:
+                continue
+            for number in state.found.per_rule[position].nonzero()[0].tolist():
+                metric = state.rules[number].metric
+                if (column := decisions.table.columns.get(metric)) is not None:
+                    cause = self._cause_of(metric, node, column.source_at(position))
+                    found += devices(cause)
+        return list(dict.fromkeys(found))[:MOST_DEVICES]
 
     async def _send(self, apply: str) -> Node:
         """Write the annotation of a node, from the node and the decisions as they are now."""
         node = self._cluster.nodes.objects[apply]
-        found = self._after(node, remembered(node), self._desired().get(apply, {}))
+        found = self._after(apply, remembered(node), self._desired().get(apply, {}))
         text = found.text()
         annotations = {ANNOTATION: text} if text else {}
         return await self._kube.apply_node_annotations(node, annotations, manager=FIELD_MANAGER)

@@ -62,7 +62,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     epoch = time.time() - time.monotonic()
     core.loop.derive(partial(WithScores, memories=memories, epoch=epoch))
     core.loop.holds = Held(memories, epoch=epoch)
-    controller = MemoryController(core.writes, memories, metrics)
+    controller = MemoryController(core.writes, memories, metrics, cause_of=core.causes.of)
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
     core.cluster.listeners.decisions.append(memories.policies_changed)
     core.cluster.listeners.annotations += [cluster.changed, controller.wake]

@@ -3,11 +3,14 @@
 A score is stored as its value at the time of the last violation, and changes by violations alone: reading it at any time, or
 never, leaves it as it is. One text has the scores and which violations are still going on, so writing it counts a violation
 exactly once: a writer that is killed before the write has counted nothing, one killed after it finds the violation as counted.
+
+A violation whose cause names devices counts for each of them too, by UUID or serial number where the cause has one: a new device
+starts anew, while the score of the node stays.
 """
 
 import json
 import math
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -16,32 +19,61 @@ from plimsoll import rfc3339
 
 ANNOTATION = "plimsoll.io/memory"
 """Of a node: its scores. Of a policy: the half-life."""
-LONGEST = 16_384
-"""Characters of an annotation that are read; those written have at most MOST_POLICIES entries of some 350 bytes."""
+LONGEST = 24_576
+"""Characters of an annotation that are read; those written have at most 21,000: see the next constants."""
 MOST_POLICIES = 40
+"""Policies of a node, those with the highest scores; each takes at most 410 characters."""
+MOST_DEVICES = 16
+"""Devices of a node in all, those with the highest scores; each takes at most 240 characters."""
+LONGEST_DEVICE = 80
+_IDENTITIES = ("UUID", "uuid", "serial")
+"""Labels that name the device itself, the best first. Others name where it is, such as its PCI address."""
 LEAST = 0.01
 """A score below it is forgotten with the next write."""
 MOST = 1e6
 """Scores above it were not written by us."""
 
 
+class Decaying(NamedTuple):
+    """A number that halves in each half-life. `value`: at the time `at` (Unix seconds)."""
+
+    value: float
+    at: float
+
+    def now(self, now: float, half_life: float) -> float:
+        """Return the number at `now` (Unix seconds); before `at`, when clocks differ, it is the stored value."""
+        decayed: float = self.value * 2.0 ** (-max(0.0, now - self.at) / half_life)
+        return decayed
+
+    def counted(self, now: float, half_life: float) -> "Decaying":
+        """Return the number with 1 added at `now`."""
+        return Decaying(self.now(now, half_life) + 1.0, max(now, self.at))
+
+
 class Score(NamedTuple):
-    """The score of one node and policy. `value`: at the time `at` (Unix seconds); `violated`: a counted violation goes on."""
+    """The score of one node and policy. `value`: at the time `at` (Unix seconds); `violated`: a counted violation goes on.
+
+    `devices`: those that the causes of counted violations name, each with a score of its own.
+    """
 
     value: float
     at: float
     violated: bool = False
+    devices: Mapping[str, Decaying] = {}
 
     def now(self, now: float, half_life: float) -> float:
         """Return the score at `now` (Unix seconds); before `at`, when clocks differ, it is the stored value."""
-        decayed: float = self.value * 2.0 ** (-max(0.0, now - self.at) / half_life)
-        return decayed
+        return Decaying(self.value, self.at).now(now, half_life)
 
-    def counted(self, now: float, half_life: float) -> "Score":
-        """Return the score with a violation that begins at `now`."""
-        return Score(self.now(now, half_life) + 1.0, max(now, self.at), violated=True)
+    def counted(self, now: float, half_life: float, devices: Collection[str] = ()) -> "Score":
+        """Return the score with a violation that begins at `now`, caused by some devices."""
+        own = Decaying(self.value, self.at).counted(now, half_life)
+        new = Decaying(0.0, now)
+        named = {name: self.devices.get(name, new).counted(now, half_life) for name in devices}
+        return Score(*own, violated=True, devices={**self.devices, **named})
 
 
+DevicesOf = Callable[[PolicyKey], Collection[str]]
 Scores = Mapping[PolicyKey, Score]
 
 
@@ -62,17 +94,19 @@ class NodeMemory:
         undecided: Collection[PolicyKey],
         half_lives: Mapping[PolicyKey, float],
         now: float,
+        devices_of: DevicesOf = lambda _key: (),
     ) -> "NodeMemory":
         """Return the memory at `now` (Unix seconds), the same object if nothing begins or ends.
 
         `violated`: the policies with a memory that the node violates; `undecided`: those without a verdict, which stay as
-        they are. `half_lives`: of all policies with a memory (seconds).
+        they are. `half_lives`: of all policies with a memory (seconds). `devices_of` returns the devices that cause the
+        violation of a policy.
         """
         found = dict(self.scores)
         for key in violated:
             score = found.get(key, Score(0.0, now))
             if not score.violated:
-                found[key] = score.counted(now, half_lives[key])
+                found[key] = score.counted(now, half_lives[key], devices_of(key))
         for key, score in self.scores.items():
             if score.violated and key not in violated and key not in undecided:
                 found[key] = score._replace(violated=False)
@@ -94,8 +128,13 @@ class NodeMemory:
 
 
 def _entry(score: Score) -> dict[str, Any]:
-    more = {"violated": True} if score.violated else {}
-    return {"score": score.value, "at": rfc3339.micros(score.at), **more}
+    violated = {"violated": True} if score.violated else {}
+    devices = {
+        name: {"score": one.value, "at": rfc3339.micros(one.at)}
+        for name, one in sorted(score.devices.items())
+    }
+    more = {"devices": devices} if devices else {}
+    return {"score": score.value, "at": rfc3339.micros(score.at), **violated, **more}
 
 
 def _kept(
@@ -108,9 +147,39 @@ def _kept(
         if key in half_lives
     }
     order = sorted(known, key=lambda key: (known[key], key), reverse=True)
-    for key in order[:MOST_POLICIES]:
-        if known[key] > (False, LEAST):
-            yield key, scores[key]
+    kept = [key for key in order[:MOST_POLICIES] if known[key] > (False, LEAST)]
+    devices = sorted(
+        (one.now(now, half_lives[key]), key, name)
+        for key in kept
+        for name, one in scores[key].devices.items()
+    )
+    remembered = {(key, name) for left, key, name in devices[-MOST_DEVICES:] if left > LEAST}
+    for key in kept:
+        own = {n: one for n, one in scores[key].devices.items() if (key, n) in remembered}
+        yield key, scores[key]._replace(devices=own)
+
+
+def devices(cause: str) -> list[str]:
+    """Return the devices that the cause of a reading names, such as `UUID=GPU-1` or `controller=mc0, dimm=dimm3`.
+
+    A cause is like `rule: label=value, label=value; rule: label=value`. A part without labels names no device. Names are
+    ASCII text of at most LONGEST_DEVICE characters, since whoever reports a cause chooses its text.
+    """
+    found: dict[str, bool] = {}
+    for part in cause.split("; "):
+        rule, _, text = part.partition(": ")
+        labels = [one for one in (part if "=" in rule else text).split(", ") if "=" in one]
+        by_name = dict(one.split("=", 1) for one in labels)
+        known = (f"{name}={by_name[name]}" for name in _IDENTITIES if by_name.get(name))
+        if name := _ascii(next(known, ", ".join(labels))):
+            found[name] = True
+    return list(found)[:MOST_DEVICES]
+
+
+def _ascii(text: str) -> str:
+    """Return text as printable ASCII without quotes and backslashes, which JSON would lengthen, shortened."""
+    plain = "".join(c if " " <= c <= "~" and c not in '"\\' else "?" for c in text[:LONGEST_DEVICE])
+    return plain.strip()
 
 
 def parse(text: str) -> NodeMemory:
@@ -123,7 +192,8 @@ def parse(text: str) -> NodeMemory:
         system = found["systemUUID"]
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return NodeMemory()
-    if not isinstance(system, str) or len(scores) > MOST_POLICIES:
+    named = sum(len(score.devices) for score in scores.values())
+    if not isinstance(system, str) or len(scores) > MOST_POLICIES or named > MOST_DEVICES:
         return NodeMemory()
     return NodeMemory(system, scores)
 
@@ -136,10 +206,18 @@ def _key(name: str) -> PolicyKey:
 
 
 def _score(entry: Mapping[str, Any]) -> Score:
-    value, violated = entry["score"], entry.get("violated", False)
-    if type(value) not in (int, float) or type(violated) is not bool or not 0 <= value <= MOST:
+    violated, named = entry.get("violated", False), entry.get("devices", {})
+    if type(violated) is not bool or any(not name or _ascii(name) != name for name in named):
+        raise ValueError(entry)
+    of_devices = {name: _decaying(one) for name, one in named.items()}
+    return Score(*_decaying(entry), violated, of_devices)
+
+
+def _decaying(entry: Mapping[str, Any]) -> Decaying:
+    value = entry["score"]
+    if type(value) not in (int, float) or not 0 <= value <= MOST:
         raise ValueError(entry)
     at = rfc3339.parse(entry["at"])
     if not math.isfinite(at):
         raise ValueError(entry)
-    return Score(float(value), at, violated)
+    return Decaying(float(value), at)

@@ -13,7 +13,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Episode, Facts, PolicyCondition, PolicyPart, listed
 from evaluator.features.memory.annotations import Memory
 from evaluator.features.memory.readings import Memories, remembered
-from evaluator.features.memory.scores import Score
+from evaluator.features.memory.scores import Decaying, Score
 from plimsoll import rfc3339
 
 NODES_FLAPPING = "NodesFlapping"
@@ -116,7 +116,20 @@ class MemoryReport:
 
 def _shown(score: Score, now: float, half_life: float) -> dict[str, Any]:
     return {
+        **_decayed(score, now, half_life),
+        "violated": score.violated,
+        "devices": sorted(
+            (
+                {"device": name, **_decayed(one, now, half_life)}
+                for name, one in score.devices.items()
+            ),
+            key=lambda row: (-row["score"], row["device"]),
+        ),
+    }
+
+
+def _decayed(score: Score | Decaying, now: float, half_life: float) -> dict[str, Any]:
+    return {
         "score": round(score.now(now, half_life), 4),
         "lastViolation": rfc3339.seconds(score.at),
-        "violated": score.violated,
     }

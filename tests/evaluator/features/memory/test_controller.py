@@ -36,6 +36,7 @@ class World:
         self.kube, self.api = kube, api
         self.now = BEGIN
         self.values = {}
+        self.causes = {}
         self.start()
 
     def start(self):
@@ -59,6 +60,7 @@ class World:
             self.memories,
             self.metrics,
             wall=lambda: self.now,
+            cause_of=lambda metric, node, _source: self.causes.get((metric, node), ""),
         )
         self.latest = None
 
@@ -209,6 +211,29 @@ async def test_flapping_node_stays_in_violation_until_its_score_has_decayed(worl
     world.now += 13 * 86_400  # 4 decays to 3 in 12.5 days
     assert not await world.decide()
     assert world.writes() == 1
+
+
+async def test_devices_of_causes_are_counted_shown_and_survive_a_restart(world):
+    report = MemoryReport(
+        world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
+    )
+    for gpu in ("GPU-1", "GPU-1", "GPU-2"):  # replaced after its second failure
+        world.causes["m", "a"] = f"gpu: UUID={gpu}, pci_bus_id=0000:3b:00"
+        await world.decide(a=1.0, b=0.0)
+        world.start()
+        await world.decide()
+        await world.decide(a=0.0)
+    written = report.written(world.cluster.nodes.objects["a"])["memory"]["ns/demo"]
+    shown = [(one["device"], one["score"]) for one in written["devices"]]
+    assert (written["score"], shown) == (3.0, [("UUID=GPU-1", 2.0), ("UUID=GPU-2", 1.0)])
+    report = MemoryReport(
+        world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
+    )
+    (row,) = report.policy(world.latest.policies[KEY])["memory"]["nodes"]
+    assert row["devices"] == written["devices"]
+    world.causes.clear()
+    await world.decide(b=1.0)
+    assert "devices" not in json.loads(await world.annotation("b"))["scores"]["ns/demo"]
 
 
 async def test_gauge_status_and_page_name_the_nodes_that_the_decision_holds(world):

@@ -4,16 +4,20 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.features.memory.scores import (
     LEAST,
     LONGEST,
+    LONGEST_DEVICE,
+    MOST_DEVICES,
     MOST_POLICIES,
+    Decaying,
     NodeMemory,
     Score,
+    devices,
     parse,
 )
 
@@ -176,3 +180,107 @@ def test_writes_of_a_flapping_node_are_bounded(minutes, half_life):
         memory = after
     for begin in writes:
         assert sum(begin <= at < begin + 3600 for at in writes) <= 16
+
+
+GPU = "gpu: UUID=GPU-1, pci_bus_id=0000:3b:00"
+
+
+@pytest.mark.parametrize(
+    ("cause", "named"),
+    [
+        ("", []),
+        ("dimm_corrected", []),  # a rule without devices
+        (GPU, ["UUID=GPU-1"]),
+        ("UUID=GPU-1, pci_bus_id=0000:3b:00", ["UUID=GPU-1"]),
+        ("model=X, serial=S-1", ["serial=S-1"]),
+        ("serial=, device=0000:01:00.0", ["serial=, device=0000:01:00.0"]),
+        ("controller=mc0, dimm=dimm3", ["controller=mc0, dimm=dimm3"]),
+        (f"{GPU}; rule: UUID=GPU-2; and 3 more", ["UUID=GPU-1", "UUID=GPU-2"]),
+        (f"{GPU}; other: UUID=GPU-1", ["UUID=GPU-1"]),
+    ],
+)
+def test_devices_are_named_by_uuid_or_serial_and_else_by_where_they_are(cause, named):
+    assert devices(cause) == named
+
+
+def fails(memory, at, *named, key=KEY):
+    """The memory after a violation that these devices cause and that ends."""
+    memory = memory.after({key}, (), HALF_LIVES, at, lambda _key: named)
+    return memory.after((), (), HALF_LIVES, at)
+
+
+def test_new_device_starts_anew_and_the_score_of_the_node_stays():
+    memory = fails(fails(NodeMemory("system"), BEGIN, "UUID=old"), BEGIN + 30 * DAY, "UUID=old")
+    memory = fails(parse(memory.text()), BEGIN + 60 * DAY, "UUID=new")
+    score = memory.scores[KEY]
+    assert score.now(BEGIN + 60 * DAY, 30 * DAY) == 1.75
+    at = {name: one.now(BEGIN + 60 * DAY, 30 * DAY) for name, one in score.devices.items()}
+    assert at == {"UUID=old": 0.75, "UUID=new": 1.0}
+    assert parse(memory.text()) == memory
+
+
+def test_violation_that_goes_on_counts_no_device_again():
+    once = NodeMemory("system").after({KEY}, (), HALF_LIVES, BEGIN, lambda _key: ["UUID=a"])
+    assert once.after({KEY}, (), HALF_LIVES, BEGIN + DAY, lambda _key: ["UUID=b"]) is once
+
+
+def test_devices_are_bounded_the_lowest_scores_are_dropped_and_names_decide_among_equal_ones():
+    memory = fails(fails(NodeMemory("system"), BEGIN, "kept"), BEGIN, "kept")
+    names = [f"d{number:02d}" for number in range(2 * MOST_DEVICES)]
+    for name in reversed(names):
+        memory = fails(memory, BEGIN, name)
+    assert sorted(memory.scores[KEY].devices) == [*names[-MOST_DEVICES + 1 :], "kept"]
+    memory = fails(memory, BEGIN, "newest", key=OTHER)
+    assert sum(len(score.devices) for score in memory.scores.values()) == MOST_DEVICES
+    assert "kept" in memory.scores[KEY].devices
+
+
+@given(st.text(max_size=400) | st.sampled_from([GPU, "a=\x00\x1b[31m\u202e", 'UUID="\\' * 80]))
+@example("; ".join(f"UUID={number}" for number in range(1000)))
+@example("UUID=" + "\U0001f600" * 5000)
+def test_hostile_causes_are_bounded_ascii_that_survives_a_restart(cause):
+    named = devices(cause)
+    assert len(named) <= MOST_DEVICES
+    for name in named:
+        assert 0 < len(name) <= LONGEST_DEVICE
+        assert name.isascii()
+        assert name.isprintable()
+    memory = fails(NodeMemory("system"), BEGIN, *named)
+    assert parse(memory.text()) == memory
+
+
+def test_longest_annotation_that_is_written_is_read():
+    longest = {PolicyKey("n" * 63, f"{number:0253d}"): 30 * DAY for number in range(MOST_POLICIES)}
+    named = [f"{number:0{LONGEST_DEVICE}d}" for number in range(MOST_DEVICES)]
+    memory = NodeMemory("s" * 36)
+    for at in (BEGIN + 0.123456, BEGIN + 1 / 3):
+        memory = memory.after(longest, (), longest, at, lambda _key: named)
+    text = memory.text()
+    assert len(text) <= 21_000 < LONGEST
+    assert parse(text).scores.keys() == longest.keys()
+    assert sum(len(score.devices) for score in parse(text).scores.values()) == MOST_DEVICES
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"a": {"score": 1}},
+        {"a": {"score": -1, "at": "2026-01-01T00:00:00Z"}},
+        {"a": {"score": True, "at": "2026-01-01T00:00:00Z"}},
+        {"\u202e": {"score": 1, "at": "2026-01-01T00:00:00Z"}},
+        {"a" * (LONGEST_DEVICE + 1): {"score": 1, "at": "2026-01-01T00:00:00Z"}},
+        {f"{n}": {"score": 1, "at": "2026-01-01T00:00:00Z"} for n in range(MOST_DEVICES + 1)},
+        {"": {"score": 1, "at": "2026-01-01T00:00:00Z"}},
+        [["a", 1]],
+        "abc",
+        7,
+        None,
+    ],
+)
+def test_devices_that_were_not_written_by_us_count_as_nothing(found):
+    entry = {"score": 1.0, "at": "2026-01-01T00:00:00.000000Z", "devices": found}
+    assert parse(json.dumps({"systemUUID": "s", "scores": {"ns/slow": entry}})).scores == {}
+
+
+def test_device_decays_as_its_node():
+    assert Decaying(2.0, BEGIN).counted(BEGIN + DAY, DAY) == Decaying(2.0, BEGIN + DAY)
