@@ -1,6 +1,7 @@
 """Files named on the command line: no FIFO, no device, no megabytes of YAML."""
 
 import asyncio
+import gzip
 import os
 import sys
 from dataclasses import dataclass
@@ -90,7 +91,7 @@ def test_large_file_is_refused(tmp_path, program):
 
 
 @pytest.mark.parametrize(
-    "flag", ["--file", "--openmetrics", "--cache", "--rules.file", "--compare"]
+    "flag", ["--file", "--openmetrics", "--cache", "--rules.file", "--compare", "--faults"]
 )
 def test_backtest_refuses_a_file_that_never_ends(endless, policy, dump, tmp_path, flag):
     given = {"--file": policy, "--openmetrics": dump}
@@ -101,6 +102,113 @@ def test_backtest_refuses_a_file_that_never_ends(endless, policy, dump, tmp_path
     assert_refused(
         run("evaluator", "backtest", *(f"{name}={value}" for name, value in given.items()))
     )
+
+
+COLUMNS = "arrives,life,cpu_request,memory_request,cpu_limit,cpu_use,owner\n"
+NUL = b"\0" * (1 << 20)
+USE = "".join(
+    f'node_cpu_used_cores{{node="{{}}"}} 1 {1_763_164_800 + 60 * minute}\n' for minute in range(10)
+)
+
+
+def simulated(tmp_path, policy, flag, path, node="a"):
+    """Run `simulate` with a file of traces, or of arrivals beside recorded use."""
+    given = [f"{flag}={path}"]
+    simulated = tmp_path / "simulated.yaml"
+    simulated.write_text(policy.read_text().replace("load1", "cpu_used_cores"))
+    if flag == "--arrivals":
+        use = tmp_path / "use.om"
+        use.write_text(USE.replace("{}", node))
+        given += [f"--openmetrics={use}", "--cores=4"]
+    else:
+        given += ["--nodes=2", "--for=1h"]
+    return run("evaluator", "simulate", "-f", simulated, *given)
+
+
+@pytest.mark.parametrize("flag", ["--traces", "--arrivals"])
+def test_simulate_refuses_a_file_that_never_ends(endless, policy, tmp_path, flag):
+    assert_refused(simulated(tmp_path, policy, flag, endless))
+
+
+@pytest.mark.parametrize(
+    ("flag", "content", "message"),
+    [
+        ("--traces", NUL, "a line of more than"),
+        ("--traces", b"\n" * 300_000, "more than 250,000 lines"),
+        ("--traces", b"nan," * 287 + b"nan", "percentages from 0 to 100"),
+        ("--traces", b"1e999," * 287 + b"1", "percentages from 0 to 100"),
+        ("--traces", b"\x1b]0;owned\x07,1", "not numbers"),
+        ("--traces", b"\xff\xfe", "not a text file"),
+        ("--arrivals", NUL, "a line of more than"),
+        ("--arrivals", COLUMNS.encode() + b"\n" * 300_000, "more than 250,000 lines"),
+        ("--arrivals", f"{COLUMNS}nan,1,1,1,1,1,\n".encode(), "must be finite"),
+        ("--arrivals", f"{COLUMNS}1e999,1,1,1,1,1,\n".encode(), "must be finite"),
+        ("--arrivals", f"{COLUMNS}1,1,1,1,-1,1,\n".encode(), "at least 0"),
+        ("--arrivals", f'{COLUMNS}"\x1b]0;owned\x07",1,1,1,1,1,\n'.encode(), "not a number"),
+        ("--arrivals", f"{COLUMNS}1,1,1,1,1,1,{'o' * 300}\n".encode(), "too long"),
+        ("--arrivals", f'{COLUMNS}1,1,1,1,1,"1\n'.encode() * 9, "not a number"),
+        ("--arrivals", b"\x1b[31m\n", "no column"),
+    ],
+)
+def test_simulate_names_what_is_wrong_with_a_file(policy, tmp_path, flag, content, message):
+    path = tmp_path / "input.csv"
+    path.write_bytes(content)
+    done = simulated(tmp_path, policy, flag, path)
+    assert_error(done, message)
+
+
+@pytest.mark.parametrize("cut", [9, -9], ids=["truncated", "incomplete"])
+def test_simulate_refuses_an_incomplete_or_damaged_gzip_file(policy, tmp_path, cut):
+    path = tmp_path / "traces.csv.gz"
+    path.write_bytes(gzip.compress((b"1," * 287 + b"1\n") * 1000)[:cut])
+    assert_error(simulated(tmp_path, policy, "--traces", path), "incomplete gzip file")
+    path.write_bytes(gzip.compress(b"")[:10] + b"\xff" * 100)
+    assert_error(simulated(tmp_path, policy, "--traces", path), "incomplete gzip file")
+
+
+def assert_error(done, message):
+    assert done.returncode in (1, 2)
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert all(text.isprintable() for text in (done.stdout + done.stderr).split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "expected the header"),
+        (b"\x1b]0;owned\x07,start,end\n", "expected the header"),
+        (b"\xff\xfe", "not a text file"),
+        (b"node,start,end\na,1\n", "2 columns, expected 3"),
+        (b"node,start,end\na,nan,\n", "is no time"),
+        (b"node,start,end\na,1e999,\n", "is no time"),
+        (b"node,start,end\na,\x1b[31m,\n", "is no time"),
+        (b"node,start,end\na,2,1\n", "ends before it begins"),
+        (b"node,start,end\n" + b"a,1,2\n" * 100_001, "more than 100,000 faults"),
+        (b"node,start,end\n" + b"a" * 200_000 + b",1,2\n", "not CSV"),
+        (b"a" * (17 << 20), "larger than 16MiB"),
+    ],
+)
+def test_backtest_names_what_is_wrong_with_a_file_of_faults(
+    policy, dump, tmp_path, content, message
+):
+    path = tmp_path / "faults.csv"
+    path.write_bytes(content)
+    done = run("evaluator", "backtest", "-f", policy, "--openmetrics", dump, f"--faults={path}")
+    assert_error(done, message)
+
+
+def test_names_and_times_in_files_do_not_control_the_terminal_or_raise(policy, dump, tmp_path):
+    name = "\x1b]0;owned\x07\x9b31m\u202e"
+    faults, arrivals = tmp_path / "faults.csv", tmp_path / "arrivals.csv"
+    faults.write_text(f"node,start,end,policy\n{name},1,2,\na,-1e308,1e308,{name}\na,0,1e308,\n")
+    arrivals.write_text(f"{COLUMNS}1,1e308,1e-9,1e308,1,1,{name}\n0,60,1,1,1,0.5,{name}\n")
+    for done in (
+        run("evaluator", "backtest", "-f", policy, "--openmetrics", dump, f"--faults={faults}"),
+        simulated(tmp_path, policy, "--arrivals", arrivals, node=name),
+    ):
+        assert done.returncode == 0, done.stderr
+        assert all(text.isprintable() for text in (done.stdout + done.stderr).split("\n"))
 
 
 @pytest.mark.parametrize("place", ["rules", "samples"])

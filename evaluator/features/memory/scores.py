@@ -9,7 +9,6 @@ starts anew, while the score of the node stays.
 """
 
 import json
-import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,11 +18,11 @@ from plimsoll import rfc3339
 
 ANNOTATION = "plimsoll.io/memory"
 """Of a node: its scores. Of a policy: the half-life."""
-LONGEST = 24_576
-"""Characters of an annotation that are read; those written have at most 21,000: see the next constants."""
+LONGEST = 19_999
+"""Characters of an annotation that are read; the cache keeps one more. Those written have at most 19,500: see the next constants."""
 MOST_POLICIES = 40
 """Policies of a node, those with the highest scores; each takes at most 410 characters."""
-MOST_DEVICES = 16
+MOST_DEVICES = 12
 """Devices of a node in all, those with the highest scores; each takes at most 240 characters."""
 LONGEST_DEVICE = 80
 _IDENTITIES = ("UUID", "uuid", "serial")
@@ -31,7 +30,9 @@ _IDENTITIES = ("UUID", "uuid", "serial")
 LEAST = 0.01
 """A score below it is forgotten with the next write."""
 MOST = 1e6
-"""Scores above it were not written by us."""
+"""The highest score; those above it were not written by us."""
+_LATEST = 253_402_300_799.0
+"""The last second of the year 9999: with a zone, a text can be later than any that can be written."""
 
 
 class Decaying(NamedTuple):
@@ -46,8 +47,8 @@ class Decaying(NamedTuple):
         return decayed
 
     def counted(self, now: float, half_life: float) -> "Decaying":
-        """Return the number with 1 added at `now`."""
-        return Decaying(self.now(now, half_life) + 1.0, max(now, self.at))
+        """Return the number with 1 added at `now`, at most MOST."""
+        return Decaying(min(MOST, self.now(now, half_life) + 1.0), max(now, self.at))
 
 
 class Score(NamedTuple):
@@ -218,6 +219,6 @@ def _decaying(entry: Mapping[str, Any]) -> Decaying:
     if type(value) not in (int, float) or not 0 <= value <= MOST:
         raise ValueError(entry)
     at = rfc3339.parse(entry["at"])
-    if not math.isfinite(at):
+    if not 0 <= at <= _LATEST:
         raise ValueError(entry)
     return Decaying(float(value), at)

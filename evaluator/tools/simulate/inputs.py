@@ -2,10 +2,12 @@
 
 import csv
 import gzip
+import io
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ from evaluator.tools.closed_loop.workload import (
 )
 from evaluator.tools.replay import grid
 from evaluator.tools.replay.samples import Samples, empty
+from plimsoll.files import userfile
 from plimsoll.text import SentenceError, shown
 
 RECORDED = "node_cpu_used_cores"
@@ -33,7 +36,7 @@ ALLOCATABLE_CPU = "cpu"
 _MACHINES = 1000
 _STALE_AFTER = 300.0
 _MOST_PODS = 200_000
-_LONGEST_LINE = 1 << 14
+_LONGEST_LINE, _MOST_LINES = 1 << 16, 250_000
 _MOST_VALUES = 2016
 """Values of one pod's use: a week."""
 _MOST_CELLS = 20_000_000
@@ -80,24 +83,29 @@ def from_generator(
 
 
 def read_traces(path: str) -> Floats:
-    """Return the traces of a file, gzip or not. Raises InputError."""
+    """Return the traces of a regular file, gzip or not. Raises InputError."""
     try:
-        with (gzip.open if path.endswith(".gz") else open)(path, "rt") as lines:
-            return parse_traces(_bounded(lines))
+        with userfile.open_binary(path) as file:
+            content: Any = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
+            return parse_traces(_bounded(path, io.TextIOWrapper(content, "utf-8")))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (EOFError, UnicodeDecodeError) as error:
+    except (EOFError, UnicodeDecodeError, zlib.error) as error:
         raise InputError(f"{path}: not a text file, or an incomplete gzip file") from error
     except TraceError as error:
         raise InputError(f"{path}: {error}") from error
 
 
-def _bounded(file: IO[str]) -> Iterator[str]:
-    """Yield the lines of a file. Raises TraceError for one that is too long, before it is read to its end."""
-    while line := file.readline(_LONGEST_LINE):
+def _bounded(path: str, file: IO[str]) -> Iterator[str]:
+    """Yield the lines of a file. Raises InputError for one that is too long, or too many, before they are read to the end."""
+    for _ in range(_MOST_LINES):
+        line = file.readline(_LONGEST_LINE)
         if len(line) == _LONGEST_LINE:
-            raise TraceError(f"a line of more than {_LONGEST_LINE} characters")
+            raise InputError(f"{path}: a line of more than {_LONGEST_LINE:,} characters")
+        if not line:
+            return
         yield line
+    raise InputError(f"{path}: more than {_MOST_LINES:,} lines")
 
 
 def from_recording(
@@ -160,8 +168,9 @@ def read_arrivals(path: str, end: float) -> list[SimulatedPod]:
     every five minutes.
     """
     try:
-        with Path(path).open(newline="", encoding="utf-8") as file:
-            pods = [*_rows(path, csv.DictReader(file))]
+        with userfile.open_binary(path) as file:
+            text = io.TextIOWrapper(file, "utf-8", newline="")
+            pods = [*_rows(path, csv.DictReader(_bounded(path, text)))]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:

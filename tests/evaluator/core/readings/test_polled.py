@@ -29,7 +29,8 @@ def said(at, **values):
 def cell(polls, metric, node, now):
     column = polls.column(metric, (node,), now)
     arrays = {name: found for name, found in column._asdict().items() if len(np.shape(found))}
-    return {name: array[0] for name, array in arrays.items()} | {"usable": bool(column.usable[0])}
+    first = {name: array[0] for name, array in arrays.items()}
+    return first | {"values": column.values[0], "usable": bool(column.usable[0])}
 
 
 def test_response_sets_each_nodes_reading_and_time(polls):

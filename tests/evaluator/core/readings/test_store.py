@@ -28,7 +28,8 @@ def cell(store, metric, node, now):
     """One cell of a column, by name."""
     column = store.column(metric, [node], now)
     arrays = {name: found for name, found in column._asdict().items() if len(np.shape(found))}
-    return {name: array[0] for name, array in arrays.items()} | {"usable": bool(column.usable[0])}
+    first = {name: array[0] for name, array in arrays.items()}
+    return first | {"values": column.values[0], "usable": bool(column.usable[0])}
 
 
 def test_value_is_kept_with_its_time(store):
