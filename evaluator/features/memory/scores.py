@@ -130,11 +130,11 @@ class NodeMemory:
 
 def _entry(score: Score) -> dict[str, Any]:
     violated = {"violated": True} if score.violated else {}
-    devices = {
+    named = {
         name: {"score": one.value, "at": rfc3339.micros(one.at)}
         for name, one in sorted(score.devices.items())
     }
-    more = {"devices": devices} if devices else {}
+    more = {"devices": named} if named else {}
     return {"score": score.value, "at": rfc3339.micros(score.at), **violated, **more}
 
 
@@ -149,12 +149,12 @@ def _kept(
     }
     order = sorted(known, key=lambda key: (known[key], key), reverse=True)
     kept = [key for key in order[:MOST_POLICIES] if known[key] > (False, LEAST)]
-    devices = sorted(
+    ordered = sorted(
         (one.now(now, half_lives[key]), key, name)
         for key in kept
         for name, one in scores[key].devices.items()
     )
-    remembered = {(key, name) for left, key, name in devices[-MOST_DEVICES:] if left > LEAST}
+    remembered = {(key, name) for left, key, name in ordered[-MOST_DEVICES:] if left > LEAST}
     for key in kept:
         own = {n: one for n, one in scores[key].devices.items() if (key, n) in remembered}
         yield key, scores[key]._replace(devices=own)
@@ -164,7 +164,7 @@ def devices(cause: str) -> list[str]:
     """Return the devices that the cause of a reading names, such as `UUID=GPU-1` or `controller=mc0, dimm=dimm3`.
 
     A cause is like `rule: label=value, label=value; rule: label=value`. A part without labels names no device. Names are
-    ASCII text of at most LONGEST_DEVICE characters, since whoever reports a cause chooses its text.
+    ASCII text of at most LONGEST_DEVICE characters: the text of a cause is untrusted.
     """
     found: dict[str, bool] = {}
     for part in cause.split("; "):

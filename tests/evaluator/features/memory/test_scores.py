@@ -256,7 +256,6 @@ def test_longest_annotation_that_is_written_is_read():
     for at in (BEGIN + 0.123456, BEGIN + 1 / 3):
         memory = memory.after(longest, (), longest, at, lambda _key: named)
     text = memory.text()
-    print(len(text))
     assert len(text) <= 19_500 < LONGEST
     assert parse(text).scores.keys() == longest.keys()
     assert sum(len(score.devices) for score in parse(text).scores.values()) == MOST_DEVICES
