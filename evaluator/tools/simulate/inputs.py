@@ -36,7 +36,7 @@ ALLOCATABLE_CPU = "cpu"
 _MACHINES = 1000
 _STALE_AFTER = 300.0
 _MOST_PODS = 200_000
-_LONGEST_LINE, _MOST_LINES = 1 << 16, 250_000
+_LONGEST_LINE, _LONGEST_POD, _MOST_LINES = 1 << 14, 1 << 16, 250_000
 _MOST_VALUES = 2016
 """Values of one pod's use: a week."""
 _MOST_CELLS = 20_000_000
@@ -87,7 +87,8 @@ def read_traces(path: str) -> Floats:
     try:
         with userfile.open_binary(path) as file:
             content: Any = gzip.GzipFile(fileobj=file) if path.endswith(".gz") else file
-            return parse_traces(_bounded(path, io.TextIOWrapper(content, "utf-8")))
+            with io.TextIOWrapper(content, "utf-8") as text:
+                return parse_traces(_bounded(path, text))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (EOFError, UnicodeDecodeError, zlib.error) as error:
@@ -96,12 +97,12 @@ def read_traces(path: str) -> Floats:
         raise InputError(f"{path}: {error}") from error
 
 
-def _bounded(path: str, file: IO[str]) -> Iterator[str]:
+def _bounded(path: str, file: IO[str], longest: int = _LONGEST_LINE) -> Iterator[str]:
     """Yield the lines of a file. Raises InputError for one that is too long, or too many, before they are read to the end."""
     for _ in range(_MOST_LINES):
-        line = file.readline(_LONGEST_LINE)
-        if len(line) == _LONGEST_LINE:
-            raise InputError(f"{path}: a line of more than {_LONGEST_LINE:,} characters")
+        line = file.readline(longest)
+        if len(line) == longest:
+            raise InputError(f"{path}: a line of more than {longest} characters")
         if not line:
             return
         yield line
@@ -168,9 +169,8 @@ def read_arrivals(path: str, end: float) -> list[SimulatedPod]:
     every five minutes.
     """
     try:
-        with userfile.open_binary(path) as file:
-            text = io.TextIOWrapper(file, "utf-8", newline="")
-            pods = [*_rows(path, csv.DictReader(_bounded(path, text)))]
+        with io.TextIOWrapper(userfile.open_binary(path), "utf-8", newline="") as text:
+            pods = [*_rows(path, csv.DictReader(_bounded(path, text, _LONGEST_POD)))]
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, csv.Error) as error:
