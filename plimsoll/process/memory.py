@@ -15,6 +15,8 @@ _LOOK = 1.5
 """Seconds between two looks at resident memory."""
 _GROWTH = 1.1
 """Growth over two looks after which the heap is trimmed: it takes up to 50 ms of a thread, 5 ms with little to return."""
+_FIRST_GAP, _LAST_GAP = 2, 64
+"""Looks between a trim and the next one while memory stays grown, doubled each time. After the last one it counts as used."""
 _FORGET = 0.98
 """Of the smallest size, at each look: large requests that come and go do not cause a trim each."""
 _libc = ctypes.CDLL(None)
@@ -61,20 +63,27 @@ def trim() -> None:
 async def return_unused(
     measure: Callable[[], int] = resident, release: Callable[[], None] = trim, pause: float = _LOOK
 ) -> NoReturn:
-    """Trim the heap whenever memory has grown and stays so.
+    """Trim the heap whenever memory has grown and stays so, and again a few times while it does.
 
     A client of the agents' port can make gRPC buffer a header list of any size before it rejects it. Freed in small pieces,
-    the heap keeps it: 240 MB that nothing used.
+    the heap keeps it: 240 MB that nothing used. A trim while such a client is connected cannot return what is still in use.
     """
-    before = measure()
-    least: float = before
+    least: float = measure()
+    before, gap, left = least, 0, 0
     while True:
         await asyncio.sleep(pause)
-        now = measure()
+        now, left = measure(), left - 1
         if min(before, now) > least * _GROWTH:
-            await asyncio.to_thread(release)
-            least = now = measure()
-        least, before = max(now, least * _FORGET) if now < least else least, now
+            if left <= 0:
+                await asyncio.to_thread(release)
+                now, gap = measure(), 2 * gap or _FIRST_GAP
+                left = gap
+                if gap == _LAST_GAP:
+                    least, gap, left = now, 0, 0
+        else:
+            gap = gap if left > -gap else 0
+            least = max(now, least * _FORGET) if now < least else least
+        before = now
 
 
 def drop_code() -> None:

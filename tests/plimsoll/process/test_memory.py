@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import multiprocessing
 import os
 import platform
@@ -122,9 +123,15 @@ async def test_heap_is_not_trimmed_for_a_short_growth():
     assert await trims_at([100, 200, 100, 200, 100]) == []
 
 
-async def test_memory_that_is_in_use_is_trimmed_once():
-    assert await trims_at([100, 200, 200, 200, 200, 200, 200]) == [3]
+async def test_heap_is_trimmed_again_once_what_was_in_use_is_freed():
+    """The first trim finds memory in use; what is freed afterwards would stay in the heap."""
+    assert await trims_at([100, 200, 200, 190, 150, 150, 105]) == [3, 6]
 
 
-async def test_large_requests_that_come_and_go_are_trimmed_once():
-    assert len(await trims_at([100, *[200, 200, 200, 100, 100] * 2])) == 1
+async def test_memory_that_stays_in_use_is_trimmed_a_bounded_number_of_times():
+    trims = await trims_at([100, *[200] * 500])
+    assert [later - sooner for sooner, later in itertools.pairwise(trims)] == [3, 5, 9, 17, 33]
+
+
+async def test_large_requests_that_come_and_go_are_trimmed_a_bounded_number_of_times():
+    assert len(await trims_at([100, *[200, 200, 200, 100, 100] * 20])) <= 8
