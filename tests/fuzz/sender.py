@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import msgspec
 
 from tests.fuzz.http_requests import ANSWERS, BOOK, PATHS, HttpRequest, RequestGenerator, question
+from tests.patience import PATIENCE
 
 _STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 _PLAIN_REFUSED = re.compile(rb"HTTP/1\.0 400 Bad Request\r\n(?:[ -~]+\r\n)+\r\n[ -~]+\n")
 _ALERT = b"\x15"
-_PATIENCE = 60.0
 _JSON = b"application/json"
 _CONNECTIONS = 8
 _AT_ONCE = 64 << 10
@@ -64,7 +64,7 @@ class Connection:
     """One connection with its unanswered requests."""
 
     def __init__(self, port: int, tls: ssl.SSLContext | None = None, kind: bytes = _JSON) -> None:
-        raw = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
+        raw = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self._socket = tls.wrap_socket(raw, server_hostname="127.0.0.1") if tls else raw
         self._buffer = bytearray()
         self._kind = kind

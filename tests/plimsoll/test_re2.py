@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from collectors.registry import COLLECTORS, registered
 from plimsoll import flags, re2
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -113,4 +114,4 @@ def test_patterns_of_default_flags_do_not_load_re2():
         "for pattern in sys.argv[1:]: re2.compiled(pattern).search('eth0')\n"
         "assert 're2' not in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program, *patterns], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program, *patterns], check=True, timeout=PATIENCE)

@@ -13,10 +13,10 @@ import pytest_asyncio
 
 from sandbox.processes import HeldPort
 from tests.fuzz.service import Service
+from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
 
-PATIENCE = 30.0
 AT_ONCE = 20
 HANDSHAKES = 150
 """Each left 270 KiB behind when only the garbage collector freed TLS connections."""
@@ -87,7 +87,7 @@ async def repeated(times, act):
         for _ in left:
             await act()
 
-    async with asyncio.timeout(PATIENCE * 2), asyncio.TaskGroup() as group:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
         for _ in range(AT_ONCE):
             group.create_task(work())
 
@@ -239,7 +239,7 @@ def expiring(authority, tmp_path):
 
 
 def _openssl(*argv):
-    subprocess.run(["openssl", *argv], check=True, capture_output=True, timeout=60)
+    subprocess.run(["openssl", *argv], check=True, capture_output=True, timeout=PATIENCE)
 
 
 class Resuming:

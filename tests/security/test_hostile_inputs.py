@@ -5,6 +5,7 @@ import asyncio
 import grpc
 import pytest
 
+from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 pytestmark = pytest.mark.e2e
@@ -28,7 +29,7 @@ def introduce(installation):
             metadata = (("authorization", f"Bearer {token}"),)
             call = telemetry_pb2_grpc.TelemetryStub(channel).Stream(metadata=metadata)
             await call.write(telemetry_pb2.Report(node_name="node-a"))
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 return await call.code()
 
     return attempt

@@ -17,6 +17,7 @@ from evaluator.core import protocol
 from evaluator.core.kube.client import Kube
 from evaluator.features.extender.verbs import answer_filter
 from sandbox.apiserver.server import ApiServer
+from tests.patience import PATIENCE
 
 CONFIG = """
 apiVersion: v1
@@ -74,7 +75,7 @@ async def refused(service):
     decided = asyncio.Event()
     service.core.loop.listeners.append(decided.set)
     running = asyncio.create_task(service.run(stop, at_once))
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not service.core.loop.is_ready():
             await decided.wait()
             decided.clear()

@@ -13,6 +13,7 @@ import pytest
 from plimsoll.http.limits import Limits
 from plimsoll.http.tls import Tls, server_context
 from plimsoll.http.types import Request, Response
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
@@ -46,7 +47,7 @@ class Resuming:
         return await asyncio.to_thread(self._ask)
 
     def _ask(self):
-        plain = socket.create_connection(self._address, timeout=30)
+        plain = socket.create_connection(self._address, timeout=PATIENCE)
         try:
             with self._context.wrap_socket(
                 plain, server_hostname="127.0.0.1", session=self._session

@@ -7,6 +7,7 @@ import pytest
 
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.regex import compiled
+from tests.patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -114,7 +115,7 @@ def test_simple_patterns_do_not_load_re2():
         "assert compiled('eth[0-9]+').fullmatch('eth0') and 're2' not in sys.modules;"
         "compiled('(?i)eth'); assert 're2' in sys.modules"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=PATIENCE)
 
 
 def test_matching_takes_linear_time():

@@ -103,7 +103,7 @@ async def test_write_in_flight_is_cancelled_after_a_suspend(fence, clock):
     write = asyncio.create_task(writes(fence, begun, asyncio.Event()))
     await begun.wait()
     clock.now += 2000
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         with pytest.raises(NotLeaderError):
             await write
 
