@@ -10,15 +10,9 @@ from pathlib import Path
 import pytest
 
 from collectors.interface.kernelfiles import KernelFiles, read_once
+from tests.clock import Clock
 
 NAME = Path("/proc/thread-self/comm")
-
-
-class Clock:
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture
@@ -90,7 +84,7 @@ def test_kernel_errors_are_raised_unchanged(files: KernelFiles, tmp_path: Path) 
 
 
 def test_cache_is_bounded_and_evicts_the_least_recently_used(comm: Path) -> None:
-    clock = Clock()
+    clock = Clock(0.0)
     files = KernelFiles(2, clock=clock)
     one, two, three = (Path(f"/proc/self/{name}") for name in ("comm", "statm", "cmdline"))
     for path in (one, two, three):

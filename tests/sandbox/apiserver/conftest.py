@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from sandbox.apiserver.server import ApiServer
+from tests.clock import Clock
 from tests.patience import PATIENCE
 
 MERGE = "application/merge-patch+json"
@@ -21,15 +22,6 @@ APPLY = "application/apply-patch+yaml"
 
 
 @dataclass
-class Clock:
-    """A clock that the test advances."""
-
-    now: float = 1_700_000_000.0
-
-    def __call__(self):
-        return self.now
-
-
 @dataclass(frozen=True)
 class Reply:
     """A response."""
@@ -112,7 +104,7 @@ class Api:
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(1_700_000_000.0)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from evaluator.core.access.subject_access import AccessReviewer
 from evaluator.core.access.user import NonResourceAttributes, UnreviewedError, User
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import AccessReview
+from tests.clock import Clock
 from tests.patience import PATIENCE
 
 JANE = User("jane")
@@ -34,13 +35,6 @@ class Authority:
         return AccessReview(allowed=path in self.allowed, reason="RBAC")
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def authority():
     return Authority()
@@ -48,7 +42,7 @@ def authority():
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture

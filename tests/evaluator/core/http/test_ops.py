@@ -22,14 +22,8 @@ from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes, routes_off
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
+from tests.clock import Clock
 from wire.codec import Delta
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class OpsPort:

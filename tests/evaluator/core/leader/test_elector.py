@@ -8,16 +8,10 @@ from evaluator.core.leader import elector as leading
 from evaluator.core.leader.elector import Leader
 from evaluator.core.leader.lease import LeaseTimings
 from evaluator.core.leader.write_fence import WriteFence
+from tests.clock import Clock
 
 TERMS = LeaseTimings(duration=12.0, renew_deadline=8.0, retry=2.0)
 PATH = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -6,14 +6,8 @@ import pytest
 
 from evaluator.core.leader.write_fence import NotLeaderError, WriteFence
 from evaluator.core.leader.write_fence import clock as boot_clock
+from tests.clock import Clock
 from tests.patience import PATIENCE
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 @pytest.fixture

@@ -8,17 +8,11 @@ from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.readings.store import Store
+from tests.clock import Clock
 from wire.codec import Delta
 
 KEY = PolicyKey("ns", "demo-policy")
 STALE = 30.0
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class DecisionLoopWorld:

@@ -4,6 +4,7 @@ import pytest
 
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.writes.conflict_log import ConflictLog
+from tests.clock import Clock
 
 
 class Logger:
@@ -14,16 +15,9 @@ class Logger:
         self._lines.append(fields)
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture

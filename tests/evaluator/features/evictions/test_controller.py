@@ -20,18 +20,12 @@ from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import EvictionRate
 from plimsoll.ratelimit import TokenBucket
+from tests.clock import Clock
 from tests.evaluator.conftest import make_rule, make_tas
 from wire.codec import Delta
 
 KEY = PolicyKey("default", "demo")
 REASON = "violating demo: health Equals 2"
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class Evicting:

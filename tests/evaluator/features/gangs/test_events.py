@@ -12,17 +12,11 @@ from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVe
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll.ratelimit import TokenBucket
+from tests.clock import Clock
 from tests.patience import PATIENCE
 
 EVENTS = "/api/v1/namespaces/default/events"
 AT_ONCE = EventTimings(settle=0.0, rest=0.0)
-
-
-class Clock:
-    now = 5000.0
-
-    def __call__(self):
-        return self.now
 
 
 class World:
@@ -37,7 +31,7 @@ class World:
         self.blockers = {}
         self.native = {}
         self.is_leader = True
-        self.clock = Clock()
+        self.clock = Clock(5000.0)
         self._gangs_of = gangs_of
         self.event_recorder = GangEventRecorder(
             kube,

@@ -23,14 +23,8 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.labels.controller import LabelMetrics, NodeLabelController, conflicting_keys
 from plimsoll.ratelimit import TokenBucket
+from tests.clock import Clock
 from tests.patience import PATIENCE
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class Labeling:

@@ -23,18 +23,12 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
+from tests.clock import Clock
 from tests.examples import examples
 
 KEY = PolicyKey("default", "demo")
 REASON = "violating demo: heat GreaterThan 50"
 PODS = "/api/v1/namespaces/default/pods"
-
-
-class Clock:
-    now = 1_800_000_000.0
-
-    def __call__(self):
-        return self.now
 
 
 @functools.cache
@@ -49,7 +43,7 @@ class RequeueWorld:
     def __init__(self, kube, rng):
         self.registry = CollectorRegistry()
         self.metrics = RequeueMetrics(self.registry)
-        self.clock = Clock()
+        self.clock = Clock(1_800_000_000.0)
         self.cluster = ClusterCache()
         self.decided = SimpleNamespace(latest=Decisions(), waiting_for=["everything"])
         self.leads = True

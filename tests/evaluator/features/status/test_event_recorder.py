@@ -19,6 +19,7 @@ from evaluator.core.report import PolicyPart
 from evaluator.features.labels.feature import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
 from evaluator.features.status.pod_controller import StatusMetrics
+from tests.clock import Clock
 from wire.codec import Delta
 
 NOW = 1000.0
@@ -34,18 +35,11 @@ def conflicts(*nodes):
     return (PolicyPart(varying_problems=problems(found)),)
 
 
-class Clock:
-    now = 5000.0
-
-    def __call__(self):
-        return self.now
-
-
 class Recording:
     """An event controller in a fake environment: decisions come from given readings."""
 
     def __init__(self, kube, rng, pace):
-        self.clock = Clock()
+        self.clock = Clock(5000.0)
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         self.parts = ()
         self.status = {}

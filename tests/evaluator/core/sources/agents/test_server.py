@@ -13,17 +13,11 @@ from evaluator.core.sources.agents import server
 from evaluator.core.sources.agents.authn import StreamRejection
 from evaluator.core.sources.agents.limits import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
+from tests.clock import Clock
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
-
-
-class Clock:
-    now = 1000.0
-
-    def __call__(self):
-        return self.now
 
 
 class Evaluator(ReportListener):

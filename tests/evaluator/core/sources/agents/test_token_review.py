@@ -12,6 +12,7 @@ from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.sources.agents.identity import address
 from evaluator.core.sources.agents.token_review import TokenAuthenticator
+from tests.clock import Clock
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
@@ -53,13 +54,6 @@ class Authority:
         return Pod(ObjectMeta(name=name, namespace=namespace, uid=uid), PodSpec(node_name=node))
 
 
-class Clock:
-    now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def authority():
     return Authority()
@@ -67,7 +61,7 @@ def authority():
 
 @pytest.fixture
 def clock():
-    return Clock()
+    return Clock(0.0)
 
 
 @pytest.fixture
