@@ -10,7 +10,7 @@ from evaluator.core.readings.column import Floats
 from evaluator.tools.replay.faults import Fault
 
 LENGTH = DAY // 2
-"""Readings of a fault: half a day, as if somebody repaired it then."""
+"""Readings of a fault: half a day, until it is repaired."""
 GROUP_CHANGE = 1.5
 """Factor of a change of all nodes of one type at once, such as a new image: no fault. It lasts to the end."""
 SHARE = 0.01

@@ -39,7 +39,7 @@ FOR, CLEAR_AFTER = 3, 12
 """Readings of `for` (15 min) and `clearAfter` (1 h), the same for every detector."""
 Z_SCORES = (2.0, 2.5, 3.0, 4.0)
 QUANTILES = (0.9, 0.95, 0.98, 0.99, 0.995, 0.999, 0.9999)
-"""The constants tried, as quantiles of all healthy readings: the best one counts, unknown beforehand."""
+"""The constants tried, as quantiles of all healthy readings: the best one counts, which an operator cannot know in advance."""
 
 
 def measured(

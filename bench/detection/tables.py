@@ -70,7 +70,7 @@ def _method(about: Mapping[str, Any]) -> Iterator[str]:
     yield (
         "All detectors use `for: 15m` and `clearAfter: 1h`. `peers`: the evaluator's own rule, `:peer_deviation` beyond 6, for every "
         "metric; 6 was chosen with the loads of another day. `constant`: a target for all nodes, as TASPolicy has it, and `z-score`: the distance from the mean of the type in "
-        "standard deviations; both with the target that is best on these very data, unknown beforehand."
+        "standard deviations; both with the best target for these data, chosen afterwards."
     )
     yield ""
     yield (
@@ -86,11 +86,14 @@ def _reading() -> Iterator[str]:
         "about what applications gain."
     )
     yield (
-        "- `load` and `celsius` at any load are the bad examples: healthy nodes differ by their work. `calm_celsius` is the "
-        "temperature while less than 20 % of the CPUs are in use; a node that is busy for long is not judged by it."
+        "- `load` and `celsius` are counterexamples: they differ between healthy nodes with their work. `calm_celsius` is the "
+        "temperature while less than 20 % of the CPUs are in use; it says nothing about a node that is busy for long."
     )
-    yield "- Where machines differ by more than a fault changes them, no comparison finds it: see x1.3 of temperatures."
-    yield "- A change that reaches the nodes of a type one after the other looks like faults until half of them have it."
+    yield "- `calm_celsius` misses x1.3: 4.5 °C more, where 6 scales are 9 °C."
+    yield (
+        "- `link_errors` sums an hour: a doubled rate passes 6 scales after 5 readings. Shorter sums are faster and miss x1.3."
+    )
+    yield "- A change that reaches one node after the other looks like faults until half have it."
 
 
 def _memory(found: Sequence[Line]) -> Iterator[str]:
