@@ -80,10 +80,12 @@ class Catalog:
         """Return the entry of a metric by its exact name; None if there is none."""
         return self._exact.get(metric) or self._exact.get(PREFIX + metric)
 
-    def possible(self, metric: str) -> bool:
-        """Return whether a collector whose metrics have names of the kernel's making could export this one."""
-        candidates = (metric, PREFIX + metric)
-        return any(pattern.fullmatch(name) for pattern, _ in self._templates for name in candidates)
+    def possible(self, metric: str) -> CatalogEntry | None:
+        """Return the entry with a placeholder that a metric's name matches: the kernel decides whether there is one."""
+        names = (metric, PREFIX + metric)
+        return next(
+            (e for pattern, e in self._templates for n in names if pattern.fullmatch(n)), None
+        )
 
     def similar(self, metric: str, most: int = 3) -> list[str]:
         """Return the names of similar metrics, with the prefix only if the metric has it.

@@ -36,6 +36,21 @@ _LOAD = re.compile(
     "|(disk_io|disk_utilisation|gpu_utilisation|network_(receive|transmit)(_bytes|_packets|_utilisation)|filesystem_|vmstat_).*"
 )
 """Metrics of load and use, without their prefix: they differ between healthy nodes."""
+_MEMINFO_FIELDS = (
+    "MemTotal MemFree MemAvailable Buffers Cached SwapCached Active Inactive Active_anon Inactive_anon Active_file "
+    "Inactive_file Unevictable Mlocked SwapTotal SwapFree Zswap Zswapped Dirty Writeback AnonPages Mapped Shmem KReclaimable "
+    "Slab SReclaimable SUnreclaim KernelStack PageTables SecPageTables NFS_Unstable Bounce WritebackTmp CommitLimit "
+    "Committed_AS VmallocTotal VmallocUsed VmallocChunk Percpu HardwareCorrupted AnonHugePages ShmemHugePages "
+    "ShmemPmdMapped FileHugePages FilePmdMapped CmaTotal CmaFree Unaccepted Balloon Hugepagesize Hugetlb DirectMap4k "
+    "DirectMap2M DirectMap1G"
+)
+"""Fields of /proc/meminfo in kB, by proc_meminfo(5)."""
+_MEMINFO = frozenset(
+    (
+        *(f"memory_{field}_bytes" for field in _MEMINFO_FIELDS.split()),
+        *(f"memory_HugePages_{field}" for field in ("Total", "Free", "Rsvd", "Surp")),
+    )
+)
 _SMALLEST = 1024
 """A target in bytes below it is probably without its unit."""
 
@@ -81,8 +96,12 @@ def not_shipped(
         condition = metric.startswith(node_conditions.PREFIX)
         if condition or not {metric, PREFIX + metric}.isdisjoint(recorded):
             continue
-        named = catalog.find(metric) or catalog.possible(metric)
-        if not named and not any(_unknown(metric, catalog, recorded)):
+        if catalog.find(metric) or any(_unknown(metric, catalog, recorded)):
+            continue
+        if of_kernel := catalog.possible(metric):
+            if metric.removeprefix(PREFIX) not in _MEMINFO:
+                yield f"not certain: {of_kernel.origin} exports {metric} only where the kernel or a device has it"
+        else:
             yield (
                 f"not shipped: no collector or rule of Plimsoll exports {metric}: a text file, a recording rule or another source "
                 "of yours has to"
@@ -104,7 +123,12 @@ def _condition(metric: str) -> Iterator[str]:
 
 def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterator[str]:
     """Yield a warning if the metric is probably misspelt. Others may come from text files or rules of the operator."""
+    bare = metric.removeprefix(PREFIX)
+    if bare in _MEMINFO:
+        return
     near = [*similar(metric, near_names(recorded), 1), *catalog.similar(metric)]
+    if bare.startswith("memory_"):
+        near += similar(metric, NearNames(_MEMINFO), 2)
     if near:
         yield (
             f"no shipped metric or rule is named {metric}; similar: {', '.join(near[:3])}. Ignore this if a text file or a "

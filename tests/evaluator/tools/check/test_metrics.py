@@ -55,6 +55,22 @@ def test_metric_of_the_operator_is_no_warning(warned):
     assert warned("health_metrc GreaterThan 0", recorded=["node_health_metrc"]) == []
 
 
+def test_misspelt_field_of_meminfo_is_a_warning(warned):
+    (warning,) = warned("memory_availabel_bytes LessThan 64Gi")
+    assert "memory_MemAvailable_bytes" in warning
+    names = ("MemAvailable_bytes", "Active_anon_bytes", "HugePages_Free")
+    assert warned(*(f"node_memory_{name} LessThan 64Gi" for name in names)) == []
+    assert not any(" exports " in text for text in warned.findings["meanings"])
+
+
+def test_metric_that_only_some_kernels_have_is_noted(warned):
+    assert warned("vmstat_no_such_field GreaterThan 0") == []
+    assert any(
+        text.startswith("not certain: collector vmstat exports vmstat_no_such_field only where")
+        for text in warned.findings["meanings"]
+    )
+
+
 def test_given_recording_rules_are_suggested(warned):
     (warning,) = warned("inlet_hotest GreaterThan 30", recorded=["node_inlet_hottest"])
     assert "similar: inlet_hottest" in warning
