@@ -38,7 +38,7 @@ def pki(tmp_path):
     folder.mkdir()
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
     ca = ("-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=ca")
-    openssl("req", "-x509", *key, *ca, cwd=folder)
+    openssl("req", "-x509", *key, *ca, "-addext", "keyUsage=keyCertSign", cwd=folder)
     for name, subject, san in (
         ("evaluator", "/CN=plimsoll-evaluator", "IP:127.0.0.1"),
         *((node, f"/O=system:nodes/CN=system:node:{node}", f"DNS:{node}") for node in NODES),
@@ -91,6 +91,7 @@ async def cluster(pki, shown, tmp_path):
 def health(cluster, pki):
     """The evaluator's reading of a node's health, from its port with TLS."""
     verified = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    verified.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
 
     async def ask(node):
         url = f"{cluster.endpoints.ops}/explain/{DEMO}/demo-policy"

@@ -4,7 +4,6 @@ import asyncio
 import json
 import shutil
 import ssl
-import subprocess
 
 import aiohttp
 import pytest
@@ -15,37 +14,22 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.tls import TlsError
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
-from tests.patience import PATIENCE
+from sandbox.pki import CertificateAuthority, openssl
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
 BODY = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}).encode()
 
 
-def openssl(*arguments, cwd):
-    subprocess.run(
-        ["openssl", *arguments], cwd=cwd, check=True, capture_output=True, timeout=PATIENCE
-    )
-
-
 @pytest.fixture(scope="module")
 def pki(tmp_path_factory):
     """Two CAs; from the first a server and a client certificate, from the second a client certificate."""
     folder = tmp_path_factory.mktemp("pki")
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    for ca in ("ca", "other-ca"):
-        out = ("-keyout", f"{ca}.key", "-out", f"{ca}.crt", "-days", "2", "-subj", f"/CN={ca}")
-        openssl("req", "-x509", *key, *out, cwd=folder)
-    names = folder / "names"
-    names.write_text("subjectAltName=IP:127.0.0.1")
-    for who, ca in (("server", "ca"), ("client", "ca"), ("stranger", "other-ca")):
-        request = ("-keyout", f"{who}.key", "-out", f"{who}.csr", "-subj", f"/CN={who}")
-        openssl("req", *key, *request, cwd=folder)
-        signed = ("-CA", f"{ca}.crt", "-CAkey", f"{ca}.key", "-CAcreateserial", "-days", "2")
-        made = ("-in", f"{who}.csr", "-out", f"{who}.crt", "-extfile", "names")
-        openssl("x509", "-req", *made, *signed, cwd=folder)
-    locked = ("-aes256", "-passout", "pass:secret", "-out", "locked.key")
-    openssl("ec", "-in", "server.key", *locked, cwd=folder)
+    ca, other = CertificateAuthority(folder), CertificateAuthority(folder, "other-ca")
+    for name, authority in (("server", ca), ("client", ca), ("stranger", other)):
+        authority.issue(name, san="IP:127.0.0.1")
+    locked = ("-aes256", "-passout", "pass:secret", "-out", str(folder / "locked.key"))
+    openssl("ec", "-in", str(folder / "server.key"), *locked)
     (folder / "garbage").write_text("-----BEGIN CERTIFICATE-----\nno\n-----END CERTIFICATE-----\n")
     return folder
 
@@ -75,6 +59,7 @@ async def port(pki, listening):
 
 def client(pki, who=None):
     context = ssl.create_default_context(cafile=str(pki / "ca.crt"))
+    context.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
     if who:
         context.load_cert_chain(str(pki / f"{who}.crt"), str(pki / f"{who}.key"))
     return context
