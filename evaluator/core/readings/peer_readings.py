@@ -1,4 +1,4 @@
-"""Adds peer metrics to readings, as columns of the same interface. They are computed from what changed in their base."""
+"""Adds peer metrics to readings, as columns of the same interface. They are computed only where their base changed."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -10,12 +10,12 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
-from evaluator.core.readings.peer_metrics import PeerMetric, peer_metric
-from evaluator.core.readings.peers import Grouping, Groups, LabelGroups, Peers, SortedGroups
+from evaluator.core.readings.peer_metrics import PeerKind, PeerMetric, peer_metric
+from evaluator.core.readings.peers import Grouping, Groups, LabelGroups, Peers, statistics
 
 
 class _Base(NamedTuple):
-    """What the peer metrics of one base, label and least size are computed from."""
+    """What the peer metrics of one base, label and least size have in common."""
 
     metric: str
     label: str
@@ -23,30 +23,30 @@ class _Base(NamedTuple):
 
 
 class PeerColumns:
-    """Computes columns of peer metrics, and keeps what the next ones are computed from. By default all nodes are one group."""
+    """Computes columns of peer metrics, and keeps the last ones. By default all nodes are one group."""
 
     def __init__(self, groups: Groups | None = None) -> None:
         self._groups = groups or LabelGroups()
-        self._sorted: dict[_Base, SortedGroups] = {}
-        self._last: dict[PeerMetric, Peers] = {}
+        self._last: dict[_Base, dict[PeerKind, Peers]] = {}
 
     def derive(self, metric: PeerMetric, base: Column, nodes: NodeIndex) -> Column:
         """Return the column of a peer metric over all nodes, from that of its base."""
-        grouping, key = self._groups.by(metric.label, nodes), _Base(metric.base, *metric[2:])
-        ordered = self._sorted.get(key)
-        if ordered is None or ordered.grouping is not grouping:
-            ordered = self._sorted[key] = SortedGroups(grouping, metric.least)
-        usable = base.usable
-        found = ordered.update(base.values, usable)
-        peers = self._last.get(metric)
-        if peers is None or peers.found is not found:
-            peers = self._last[metric] = Peers(metric, grouping, base.values, usable, found)
+        grouping, usable = self._groups.by(metric.label, nodes), base.usable
+        key = _Base(metric.base, metric.label, metric.least)
+        last = self._last.get(key, {})
+        known = next(iter(last.values()), None)
+        if known is None or not known.compares(base.values, usable, grouping):
+            found = statistics(base.values, usable, grouping, metric.least)
+            known = Peers(metric, grouping, base.values, usable, found)
+            last = self._last[key] = {metric.kind: known}
+        peers = last.get(metric.kind)
+        if peers is None:
+            peers = last[metric.kind] = replace(known, metric=metric)
         return base._replace(peers=peers)
 
     def keep(self, metrics: Collection[str]) -> None:
         """Drop what belongs to bases that are not among these metrics."""
-        self._sorted = {key: one for key, one in self._sorted.items() if key.metric in metrics}
-        self._last = {metric: one for metric, one in self._last.items() if metric.base in metrics}
+        self._last = {key: last for key, last in self._last.items() if key.metric in metrics}
 
 
 class PeerReadings:

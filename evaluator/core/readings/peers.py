@@ -5,13 +5,10 @@ by one rank at most. The factor 1.4826 makes the median absolute deviation of no
 deviation: P. J. Rousseeuw, C. Croux, "Alternatives to the Median Absolute Deviation", JASA 88 (1993), section 1.
 """
 
-import math
-from array import array
-from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -32,14 +29,20 @@ MOST_DEVIATION = 1000.0
 MOST_ACCUSED = 0.1
 """Share of a group that violates a rule at once. More nodes that differ are a change of workload rather than faults."""
 
-_MANY = 0.2
-"""Share of readings that changed from which on sorting all takes less time than moving each."""
+_LAYOUTS = 4
+"""Layouts kept for one grouping: metrics differ in the nodes that have them."""
 _SLACK = 1e-9
 """Relative width of the range around a bound in which readings are compared by the definition itself. Its rounding errors
 are a few units of 2^-53, below 1e-15."""
-_NOWHERE = fixed(np.zeros(0, np.intp))
 _GROUPINGS = 256
 """Groupings kept: one for each label that policies name."""
+
+
+class _SameSize(NamedTuple):
+    """The groups with equally many readings: their numbers, and the positions of their nodes, a row for each group."""
+
+    groups: Positions
+    positions: Positions
 
 
 class Grouping:
@@ -51,6 +54,28 @@ class Grouping:
     def __init__(self, names: tuple[str, ...], codes: Codes) -> None:
         self.names = names
         self.codes = fixed(codes)
+        self._layouts: dict[bytes, tuple[Codes, tuple[_SameSize, ...]]] = {}
+
+    def layout(self, usable: Bools) -> tuple[Codes, tuple[_SameSize, ...]]:
+        """Return the sizes of the groups, counting nodes in `usable`, and the groups by size."""
+        known = self._layouts.get(key := usable.tobytes())
+        if known is None:
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.pop(next(iter(self._layouts)))
+            known = self._layouts[key] = self._laid_out(usable)
+        return known
+
+    def _laid_out(self, usable: Bools) -> tuple[Codes, tuple[_SameSize, ...]]:
+        positions = usable.nonzero()[0]
+        codes = self.codes[positions]
+        ordered = positions[codes.argsort(kind="stable")]
+        sizes = np.bincount(codes, minlength=len(self.names))
+        begins = np.cumsum(sizes) - sizes
+        rows = []
+        for size in np.unique(sizes[sizes > 0]).tolist():
+            groups = (sizes == size).nonzero()[0]
+            rows.append(_SameSize(groups, ordered[begins[groups, None] + np.arange(size)]))
+        return fixed(sizes), tuple(rows)
 
 
 class Groups(Protocol):
@@ -102,118 +127,41 @@ class LabelGroups:
 
 
 class Statistics(NamedTuple):
-    """Of each group: the number of readings, their median, the scale of deviations, and the lowest and highest reading.
-
-    All but `sizes` are NaN where there are too few readings.
-    """
+    """Of each group: the number of readings, their median, and the scale of deviations; NaN where there are too few."""
 
     sizes: Codes
     medians: Floats
     scales: Floats
-    lowest: Floats
-    highest: Floats
 
 
-class SortedGroups:
-    """The usable readings of one metric, sorted in each group, and their statistics.
-
-    Usually few readings change from one decision to the next. Each is moved to its new place by bisection, and only the
-    statistics of its group are computed again: from sorted readings they take a logarithmic number of steps.
-    """
-
-    def __init__(self, grouping: Grouping, least: int) -> None:
-        """`least`: the readings that a group needs."""
-        nodes, groups = len(grouping.codes), len(grouping.names)
-        self.grouping = grouping
-        self._least = least
-        self._readings = np.full(nodes, np.nan)
-        self._usable = np.zeros(nodes, bool)
-        self._sorted = [array("d") for _ in range(groups)]
-        self._found = Statistics(np.zeros(groups, np.intp), *np.full((4, groups), np.nan))
-
-    def update(self, readings: Floats, usable: Bools) -> Statistics:
-        """Return the statistics of these readings; the same object if no usable reading changed.
-
-        Readings count where `usable` is set; none of those is NaN. Both arrays are kept, and must not be changed.
-        """
-        before, was_usable = self._readings, self._usable
-        changed = readings != before
-        if not (usable.all() and was_usable.all()):
-            changed |= usable != was_usable
-            changed &= usable | was_usable
-        positions = changed.nonzero()[0]
-        self._readings, self._usable = readings, usable
-        if not positions.size:
-            return self._found
-        groups = self.grouping.codes[positions].tolist()
-        if positions.size > _MANY * np.count_nonzero(was_usable):
-            self._sort()
-        else:
-            parts = (before, readings, was_usable, usable)
-            self._move(groups, *(part[positions].tolist() for part in parts))
-        self._found = self._measured(sorted(set(groups)))
-        return self._found
-
-    def _sort(self) -> None:
-        """Sort all readings."""
-        count = len(self.grouping.names)
-        codes = np.where(self._usable, self.grouping.codes, count)
-        ends = np.bincount(codes, minlength=count + 1).cumsum()
-        groups = np.split(self._readings[codes.argsort(kind="stable")], ends[:-1])
-        self._sorted = [array("d", np.sort(group).tobytes()) for group in groups[:count]]
-
-    def _move(self, groups: list[int], *changes: Sequence[Any]) -> None:
-        """Move readings in their groups. Of each one: before and now the value, and before and now whether it is usable."""
-        for group, old, new, was_usable, usable in zip(groups, *changes, strict=True):
-            own = self._sorted[group]
-            if was_usable:
-                del own[bisect_left(own, old)]
-            if usable:
-                insort(own, new)
-
-    def _measured(self, groups: list[int]) -> Statistics:
-        """Return the statistics, with those of some groups computed again."""
-        sizes, table = self._found.sizes.copy(), np.array(self._found[1:])
-        sizes[groups] = [len(self._sorted[group]) for group in groups]
-        medians, mads, lowest, highest = np.array(
-            [self._row(self._sorted[group]) for group in groups]
-        ).T
-        scales = np.maximum(SCALE * mads, FLOOR * np.abs(medians))
-        table[:, groups] = medians, scales, lowest, highest
-        return Statistics(sizes, *table)
-
-    def _row(self, ordered: Sequence[float]) -> tuple[float, float, float, float]:
-        """Return median, median absolute deviation, lowest and highest of sorted readings; NaN if there are too few."""
-        if len(ordered) < self._least:
-            return np.nan, np.nan, np.nan, np.nan
-        return *_median_and_mad(ordered), ordered[0], ordered[-1]
+def statistics(values: Floats, usable: Bools, grouping: Grouping, least: int) -> Statistics:
+    """Return the statistics of each group; only values where `usable` is set count, and groups of at least `least`."""
+    sizes, same_sizes = grouping.layout(usable)
+    medians = np.full(len(sizes), np.nan)
+    scales = np.full(len(sizes), np.nan)
+    for groups, positions in same_sizes:
+        if positions.shape[1] < least:
+            continue
+        rows = values.take(positions)
+        middle = _medians(rows)
+        with np.errstate(invalid="ignore"):
+            rows -= middle[:, None]
+        np.abs(rows, out=rows)
+        medians[groups] = middle
+        scales[groups] = np.maximum(SCALE * _medians(rows), FLOOR * np.abs(middle))
+    return Statistics(sizes, medians, scales)
 
 
-def _median_and_mad(ordered: Sequence[float]) -> tuple[float, float]:
-    """Return the median of sorted readings and their median absolute deviation; the latter is NaN if the former is infinite.
-
-    The half of the readings that is nearest to the median lies side by side; where it begins is found by bisection.
-    """
-    half, odd = divmod(len(ordered), 2)
-    median = ordered[half] if odd else (ordered[half - 1] + ordered[half]) / 2
-    if not math.isfinite(median):
-        return median, math.nan
-    begin, end = 0, len(ordered) - half - 1
-    while begin < end:
-        middle = (begin + end) // 2
-        if median - ordered[middle] > ordered[middle + half + 1] - median:
-            begin = middle + 1
-        else:
-            end = middle
-    left, right = median - ordered[begin], ordered[begin + half] - median
-    farthest = max(left, right)
-    if odd:
-        return median, farthest
-    if left > right:
-        second = max(median - ordered[begin + 1], right)
-    else:
-        second = max(left, ordered[begin + half - 1] - median)
-    return median, (second + farthest) / 2
+def _medians(rows: Floats) -> Floats:
+    """Return the median of each row, and reorder the rows."""
+    size = rows.shape[1]
+    half = size // 2
+    rows.partition(half, axis=1)
+    upper = rows[:, half].copy()
+    if size % 2:
+        return upper
+    middle: Floats = (rows[:, :half].max(axis=1) + upper) / 2
+    return middle
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,6 +176,14 @@ class Peers:
     readings: Floats
     usable: Bools
     found: Statistics
+
+    def compares(self, readings: Floats, usable: Bools, grouping: Grouping) -> bool:
+        """Return whether it compares these readings in these groups."""
+        return (
+            self.grouping is grouping
+            and self.usable.tobytes() == usable.tobytes()
+            and self.readings.tobytes() == readings.tobytes()
+        )
 
     @cached_property
     def values(self) -> Floats:
@@ -278,9 +234,6 @@ class Peers:
                 width = np.abs(found.medians) + (np.abs(target) + 1) * found.scales
             bounds = bounds - sign * _SLACK * width
         bounds[~np.isfinite(bounds) & ~np.isnan(found.medians)] = -sign * np.inf
-        farthest = found.highest >= bounds if sign > 0 else found.lowest <= bounds
-        if not farthest.any():
-            return _NOWHERE
         limits = bounds.take(self.grouping.codes)
         near = self.readings >= limits if sign > 0 else self.readings <= limits
         near &= self.usable

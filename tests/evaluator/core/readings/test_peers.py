@@ -4,7 +4,7 @@ import statistics as reference
 
 import numpy as np
 import pytest
-from hypothesis import Phase, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
@@ -155,7 +155,7 @@ NODES = st.lists(
 )
 
 
-@settings(max_examples=300, phases=[Phase.generate])
+@settings(max_examples=60)
 @given(
     st.lists(NODES, min_size=1, max_size=4),
     st.lists(st.sampled_from("ab"), min_size=24, max_size=24),
