@@ -17,6 +17,7 @@ import pytest
 
 from evaluator.main import COMMANDS, main
 from tests import preloaded
+from tests.evaluator.evaluator_process import EvaluatorProcess
 from tests.patience import PATIENCE
 from tests.tuned_evaluator import tuned
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -27,49 +28,6 @@ LOOPBACK = (
     *("--bindAddress=127.0.0.1", "--agentPort=0", "--opsPort=0", "--port=0"),
     "--shutdownDelay=0s",
 )
-
-
-class Process:
-    """A running evaluator with its stderr so far."""
-
-    def __init__(self, process):
-        self._process = process
-        self.lines = []
-        self.ports = {}
-        self._told = asyncio.Condition()
-        self._reading = asyncio.create_task(self._read())
-
-    async def _read(self):
-        async for raw in self._process.stderr:
-            line = raw.decode()
-            async with self._told:
-                self.lines.append(line)
-                if found := re.search(r"msg=listening server=(\w+) address=\S*:(\d+)", line):
-                    self.ports[found[1]] = int(found[2])
-                self._told.notify_all()
-
-    async def said(self, words):
-        async with asyncio.timeout(PATIENCE), self._told:
-            await self._told.wait_for(lambda: any(words in line for line in self.lines))
-
-    async def listening(self):
-        async with asyncio.timeout(PATIENCE), self._told:
-            await self._told.wait_for(lambda: self.ports.keys() >= {"ops", "agents", "extender"})
-
-    def signal(self, number):
-        self._process.send_signal(number)
-
-    async def ended(self):
-        """Its exit status."""
-        async with asyncio.timeout(PATIENCE):
-            status = await self._process.wait()
-            await self._reading
-        return status
-
-    async def kill(self):
-        if self._process.returncode is None:
-            self._process.kill()
-        await self.ended()
 
 
 @pytest.fixture
@@ -90,7 +48,7 @@ async def evaluator(tmp_path):
                 stderr=subprocess.PIPE,
                 env=environment | env,
             )
-        process = Process(made)
+        process = EvaluatorProcess(made)
         started.append(process)
         return process
 
