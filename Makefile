@@ -10,7 +10,7 @@ UPGRADE ?=
 SITE   := .site
 COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command 'make constraints'
 
-.PHONY: demo test soak check bench attack proto docs site screenshots chart constraints release-check clean
+.PHONY: demo test soak check bench attack proto docs site screenshots headlamp headlamp-record headlamp-proof chart constraints release-check clean
 
 demo: $(RUNTIME)  ## run the health-metric demo on three local nodes; installs no developer tools
 	$(BIN)/plimsoll-sandbox demo
@@ -53,6 +53,25 @@ $(SITE)/.installed: docs/requirements.txt
 
 screenshots: $(STAMP)  ## write docs/images from the pages of a sandbox; needs chromium
 	$(BIN)/python -P docs/screenshots.py
+
+NODE_MODULES := headlamp/node_modules/.package-lock.json
+HEADLAMP := headlamp-plimsoll
+
+# The folder in the archive has the name of the folder that is packed, and becomes that of the plugin.
+headlamp: $(NODE_MODULES)  ## check, test and pack the Headlamp plugin into headlamp/build; needs Node 20, 900 MB
+	cd headlamp && npm run lint && npm run tsc && npm test && npm run build
+	rm -rf headlamp/build && mkdir headlamp/build && ln -s .. headlamp/build/$(HEADLAMP)
+	cd headlamp && node_modules/.bin/headlamp-plugin package build/$(HEADLAMP) build
+
+headlamp-record: $(STAMP)  ## record what the plugin's tests read, from a sandbox
+	$(BIN)/python -P headlamp/record.py
+
+headlamp-proof: $(STAMP) $(NODE_MODULES)  ## show the built plugin in Headlamp's pages, in chromium against a sandbox; writes docs/images
+	cd headlamp && npm run build && npm run harness
+	$(BIN)/python -P headlamp/proof.py
+
+$(NODE_MODULES): headlamp/package-lock.json
+	cd headlamp && npm ci --ignore-scripts --no-audit --no-fund
 
 chart: $(STAMP)  ## regenerate deploy/chart from the kustomizations; needs kubectl
 	$(BIN)/python -P release/chart.py

@@ -17,7 +17,7 @@ import yaml
 
 from plimsoll.quantity import readable
 from sandbox.client.client import ensure
-from sandbox.client.objects import NAMESPACES, NODES, PODS, POLICIES
+from sandbox.client.objects import NAMESPACES, PODS, POLICIES
 from sandbox.cluster import Cluster, ClusterSpec
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -97,10 +97,32 @@ _KINDS = {"Namespace": NAMESPACES, "TASPolicy": POLICIES, "Pod": PODS}
 
 _METRICS = (
     *("free_bytes", "node_network_receive_bytes_total", "read_bytes_per_second", "cpu_hertz"),
-    *("boot_seconds", "cpu_used_cores", "temp_celsius", "power_watts_per_second", "load1", "x_total"),
+    *(
+        "boot_seconds",
+        "cpu_used_cores",
+        "temp_celsius",
+        "power_watts_per_second",
+        "load1",
+        "x_total",
+    ),
 )
 _VALUES = (
-    *(0, 1, -1, 2.5, 12.25, 0.15, 0.125, 30.0001, 999.96, 1023.9999999, 1024, 3.5e9, 2.127e10, 1.5e15),
+    *(
+        0,
+        1,
+        -1,
+        2.5,
+        12.25,
+        0.15,
+        0.125,
+        30.0001,
+        999.96,
+        1023.9999999,
+        1024,
+        3.5e9,
+        2.127e10,
+        1.5e15,
+    ),
     *(5e-5, 59.99, 60, 90.5, 3600, 86400, 183600, 2e8, -90, 0.25, 1e20, 123456.789),
 )
 _TARGETS = ((6.0004, 6.0), (30.00001, 30.0), (90.0005, 90.0), (1.5e9 + 1, 1.5e9), (3.0, 3.0))
@@ -127,7 +149,9 @@ async def world(folder: Path) -> AsyncIterator[Cluster]:
         for obj in yaml.safe_load_all(OBJECTS):
             await ensure(cluster.client, _KINDS[obj["kind"]], obj)
         async with asyncio.timeout(TIMEOUT):
-            while not complete(await answers(cluster)):
+            while True:
+                if complete(await answers(cluster)):
+                    break
                 await asyncio.sleep(0.2)
         yield cluster
 

@@ -16,6 +16,11 @@ PLACES = (
     ("deploy/scheduler/README.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
     ("docs/quickstart-kind.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
     ("examples/record/pod.yaml", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
+    ("headlamp/package.json", r'(?<=^  "version": ")[^"]+'),
+    (
+        "headlamp/package-lock.json",
+        r'(?<=^  "version": ")[^"]+|(?<="name": "headlamp-plimsoll",\n      "version": ")[^"]+',
+    ),
     ("docs/switching-from-tas.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
 )
 

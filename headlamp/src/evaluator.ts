@@ -70,7 +70,13 @@ export interface TimelineRow {
 }
 
 export interface Past {
-  timeline: { since: string; until: string; columns: number; rows: TimelineRow[]; rowsMore: number };
+  timeline: {
+    since: string;
+    until: string;
+    columns: number;
+    rows: TimelineRow[];
+    rowsMore: number;
+  };
   by: 'node' | 'policy';
   /** The newest ones. */
   records: HistoryRecord[];
@@ -87,7 +93,10 @@ export interface NodePage extends Page {
   labels: Record<string, string>;
   sources: string[];
   written: { memory: Record<string, { score: number; lastViolation: string }> };
-  failingRules: { rules: { rule: string; group: string; file: string; message: string }[]; more: number };
+  failingRules: {
+    rules: { rule: string; group: string; file: string; message: string }[];
+    more: number;
+  };
   problems?: {
     type: string;
     active: boolean;
@@ -129,7 +138,12 @@ export interface PolicyPage extends Page {
   states: Record<string, number>;
   /** How many nodes the page has, and how many there are. */
   window: { found: number; total: number };
-  pods: { pod: string; phase: string | null; node?: string | null; schedulerMessage?: string | null }[];
+  pods: {
+    pod: string;
+    phase: string | null;
+    node?: string | null;
+    schedulerMessage?: string | null;
+  }[];
   podsMore?: number;
   nodes: Record<
     string,
@@ -201,7 +215,11 @@ export interface PodDecision {
   mode: string;
   candidates: number;
   refused: number;
-  refusedNodes: { node: string; reason: string; readings: Record<string, number | string | null> }[];
+  refusedNodes: {
+    node: string;
+    reason: string;
+    readings: Record<string, number | string | null>;
+  }[];
   rankedBy?: string;
   ranked?: { node: string; score: number; reading: number | string | null }[];
   chosen?: string;
@@ -278,7 +296,26 @@ async function requested<P extends Page>(
   if (typeof found !== 'object' || found === null || !('waitingFor' in found || 'nodes' in found)) {
     throw new EvaluatorError('the answer is not a page of the evaluator', SET_SERVICE);
   }
-  return found as P;
+  return visible(found) as P;
+}
+
+/** Returns a JSON value with control characters and those that reorder a line as escapes, in its texts and names. */
+export function visible(value: unknown): unknown {
+  if (typeof value === 'string') {
+    return value.replace(
+      /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
+      character => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`
+    );
+  }
+  if (Array.isArray(value)) {
+    return value.map(visible);
+  }
+  if (typeof value === 'object' && value !== null) {
+    return Object.fromEntries(
+      Object.entries(value).map(([name, one]) => [visible(name), visible(one)])
+    );
+  }
+  return value;
 }
 
 const SET_SERVICE =

@@ -36,14 +36,20 @@ registerRoute({
   component: PolicyDetails,
 });
 
-registerDetailsViewSection(({ resource }: DetailsViewSectionProps) => {
-  if (K8s.ResourceClasses.Node.isClassOf(resource)) {
-    return <NodeSection resource={resource} />;
+// Headlamp draws sections also while it loads the object.
+registerDetailsViewSection(
+  ({ resource }: { resource: DetailsViewSectionProps['resource'] | null }) => {
+    if (!resource) {
+      return null;
+    }
+    if (K8s.ResourceClasses.Node.isClassOf(resource)) {
+      return <NodeSection resource={resource} />;
+    }
+    if (K8s.ResourceClasses.Pod.isClassOf(resource) && concernsPlimsoll(resource.jsonData)) {
+      return <PodSection resource={resource} />;
+    }
+    return null;
   }
-  if (K8s.ResourceClasses.Pod.isClassOf(resource) && concernsPlimsoll(resource.jsonData)) {
-    return <PodSection resource={resource} />;
-  }
-  return null;
-});
+);
 
 registerPluginSettings(PLUGIN, Settings, true);

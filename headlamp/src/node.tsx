@@ -1,10 +1,10 @@
 /** The section on a node's page: what policies make of it, and what Plimsoll wrote to it. */
-import type { KubeObject } from '@kinvolk/headlamp-plugin/lib/k8s/cluster';
 import {
   NameValueTable,
   SectionBox,
   SimpleTable,
 } from '@kinvolk/headlamp-plugin/lib/CommonComponents';
+import type { KubeObject } from '@kinvolk/headlamp-plugin/lib/k8s/cluster';
 import Typography from '@mui/material/Typography';
 import { NodePage, NodePolicy, usePage } from './evaluator';
 import {
@@ -133,7 +133,8 @@ function Written(props: { node: NodeObject; scores: NodePage['written']['memory'
             <Listed>
               {scores.map(([policy, { score, lastViolation }]) => (
                 <span key={policy}>
-                  <PolicyLink policy={policy} />: {score}, last violation <Moment at={lastViolation} />
+                  <PolicyLink policy={policy} />: {score}, last violation{' '}
+                  <Moment at={lastViolation} />
                 </span>
               ))}
             </Listed>
@@ -150,7 +151,11 @@ const COMPLIANCE = ['dontschedule', 'deschedule'];
 
 function Policy(props: { policy: string; found: NodePolicy; sources: string[] }) {
   const { policy, found, sources } = props;
-  const facts = [modeText(found.mode), violatedFor(found.violatedSeconds), timersText(found.timers)];
+  const facts = [
+    modeText(found.mode),
+    violatedFor(found.violatedSeconds),
+    timersText(found.timers),
+  ];
   type Rule = NodePolicy['rules'][number];
   return (
     <>
@@ -162,7 +167,10 @@ function Policy(props: { policy: string; found: NodePolicy; sources: string[] })
         columns={[
           { label: 'Rule', getter: ({ rule }: Rule) => <Name>{rule}</Name> },
           { label: 'Strategy', datum: 'strategy' },
-          { label: 'Result', getter: (rule: Rule) => <Result rule={rule} awaited={found.awaited} /> },
+          {
+            label: 'Result',
+            getter: (rule: Rule) => <Result rule={rule} awaited={found.awaited} />,
+          },
           {
             label: 'Reading',
             getter: ({ metric, targetValue }: Rule) => (
@@ -201,7 +209,11 @@ function Result(props: { rule: NodePolicy['rules'][number]; awaited: boolean }) 
       <State status="">holds</State>
     );
   }
-  return props.awaited ? <State status="">no verdict</State> : <State status="success">not violated</State>;
+  return props.awaited ? (
+    <State status="">no verdict</State>
+  ) : (
+    <State status="success">not violated</State>
+  );
 }
 
 /** Problems that the agent found, and its recording rules that fail. */
@@ -220,13 +232,20 @@ function Problems({ page }: { page: NodePage }) {
               {
                 label: 'State',
                 getter: ({ active }: Problem) =>
-                  active ? <State status="error">problem</State> : <State status="success">healthy</State>,
+                  active ? (
+                    <State status="error">problem</State>
+                  ) : (
+                    <State status="success">healthy</State>
+                  ),
               },
               {
                 label: 'Why',
                 getter: ({ reason, message }: Problem) => <Name>{`${reason}: ${message}`}</Name>,
               },
-              { label: 'Since', getter: ({ since }: Problem) => (since ? <Moment at={since} /> : '-') },
+              {
+                label: 'Since',
+                getter: ({ since }: Problem) => (since ? <Moment at={since} /> : '-'),
+              },
             ]}
             data={problems}
           />
@@ -247,7 +266,9 @@ function Problems({ page }: { page: NodePage }) {
             data={failingRules.rules}
           />
           {failingRules.more > 0 && (
-            <Typography variant="body2">{failingRules.more} more are on the agent's page.</Typography>
+            <Typography variant="body2">
+              {failingRules.more} more are on the agent's page.
+            </Typography>
           )}
         </>
       )}

@@ -5,7 +5,7 @@ import Box from '@mui/material/Box';
 import { useTheme } from '@mui/material/styles';
 import Typography from '@mui/material/Typography';
 import React, { ReactNode } from 'react';
-import { Answer, HistoryRecord, Past, Reading, Timer, TimelineRow } from './evaluator';
+import { Answer, HistoryRecord, Past, Reading, TimelineRow, Timer, visible } from './evaluator';
 import { age, readable } from './quantity';
 
 export const POLICY_ROUTE = 'plimsoll-policy';
@@ -30,16 +30,9 @@ const RECORD_KINDS = new Map<string, Status>([
   ['not evicted', 'warning'],
 ]);
 
-/**
- * A text that others chose: isolated, so that its writing direction does not reorder what stands beside it, and with
- * invisible characters as escapes.
- */
+/** A text that others chose: isolated, so that its writing direction does not reorder what stands beside it. */
 export function Name({ children }: { children: string }) {
-  const visible = children.replace(
-    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu,
-    character => `\\u${(character.codePointAt(0) ?? 0).toString(16).padStart(4, '0')}`
-  );
-  return <bdi>{visible}</bdi>;
+  return <bdi>{visible(children) as string}</bdi>;
 }
 
 /** A state, which the word says and the colour repeats. */
@@ -123,11 +116,15 @@ export function ReadingText(props: { reading?: Reading; metric: string; target?:
     return <>-</>;
   }
   const { value, state, cause } = reading;
+  const [word = '', ...why] = state.split(': ');
   return (
     <>
       {value !== null && `${readable(metric, value, target)} `}
       {state !== 'fresh' && (
-        <State status={state.startsWith('awaited') ? '' : 'warning'}>{state}</State>
+        <>
+          <State status={word === 'awaited' ? '' : 'warning'}>{word}</State>{' '}
+          <Name>{why.join(': ')}</Name>
+        </>
       )}
       {cause !== undefined && (
         <>
@@ -176,7 +173,9 @@ export function AnswerNotes({ answer }: { answer: Answer<{ waitingFor?: string[]
           </Typography>
           <Typography variant="body2">{error.advice}</Typography>
           {readAt && (
-            <Typography variant="body2">Below is its answer of {readAt.toLocaleTimeString()}.</Typography>
+            <Typography variant="body2">
+              Below is its answer of {readAt.toLocaleTimeString()}.
+            </Typography>
           )}
         </Alert>
       )}
@@ -191,7 +190,13 @@ export function AnswerNotes({ answer }: { answer: Answer<{ waitingFor?: string[]
 }
 
 /** Problems and warnings of a policy, or of a pod's. */
-export function Flaws({ problems = [], warnings = [] }: { problems?: string[]; warnings?: string[] }) {
+export function Flaws({
+  problems = [],
+  warnings = [],
+}: {
+  problems?: string[];
+  warnings?: string[];
+}) {
   return (
     <>
       {problems.map(text => (
@@ -240,7 +245,9 @@ export function History({ past }: { past: Past }) {
             ]}
             data={timeline.rows}
           />
-          {timeline.rowsMore > 0 && <Typography variant="body2">and {timeline.rowsMore} more</Typography>}
+          {timeline.rowsMore > 0 && (
+            <Typography variant="body2">and {timeline.rowsMore} more</Typography>
+          )}
         </>
       )}
       <SimpleTable
@@ -289,7 +296,9 @@ export function History({ past }: { past: Past }) {
 function Why({ record }: { record: HistoryRecord }) {
   const { rule, metric, limit, reading, text, why } = record;
   const read =
-    reading === null || reading === undefined ? 'no reading' : readable(metric ?? '', reading, limit);
+    reading === null || reading === undefined
+      ? 'no reading'
+      : readable(metric ?? '', reading, limit);
   return (
     <>
       {rule !== undefined && (

@@ -1,10 +1,10 @@
 /** The section on a pod's page: its policy, why it waits, and which nodes were refused when it was placed. */
-import type { KubeObject } from '@kinvolk/headlamp-plugin/lib/k8s/cluster';
 import {
   NameValueTable,
   SectionBox,
   SimpleTable,
 } from '@kinvolk/headlamp-plugin/lib/CommonComponents';
+import type { KubeObject } from '@kinvolk/headlamp-plugin/lib/k8s/cluster';
 import Typography from '@mui/material/Typography';
 import { PodDecision, PodNode, PodPage, usePage } from './evaluator';
 import {
@@ -27,7 +27,7 @@ const GATE = 'plimsoll.io/gang';
 
 export interface PodObject {
   metadata: { name: string; namespace?: string; labels?: Record<string, string> };
-  spec?: { schedulingGates?: { name: string }[] };
+  spec?: { nodeName?: string; schedulingGates?: { name: string }[] };
 }
 
 /** Returns whether a pod names a policy or waits for its gang. Other pods have no section. */
@@ -165,6 +165,7 @@ function Nodes({ page }: { page: PodPage }) {
           { label: 'Result', getter: (row: Row) => <Result found={row} /> },
           {
             label: 'Readings',
+            gridTemplate: 1.5,
             getter: ({ rules = [] }: Row) =>
               rules.map(rule => (
                 <div key={rule.rule}>

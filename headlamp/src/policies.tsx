@@ -81,7 +81,8 @@ export function PolicyList() {
     return (
       <SectionBox title="TAS policies">
         <Alert severity="info">
-          This cluster has no TASPolicies: install Plimsoll, whose manifests include the CRD (kubectl apply -k deploy).
+          This cluster has no TASPolicies: install Plimsoll, whose manifests include the CRD
+          (kubectl apply -k deploy).
         </Alert>
       </SectionBox>
     );
@@ -107,7 +108,13 @@ export function PolicyList() {
           label: 'Valid',
           getValue: ({ valid }) => valid ?? '',
           render: ({ valid }) =>
-            valid === 'False' ? <State status="error">no: see its conditions</State> : valid ? 'yes' : '-',
+            valid === 'False' ? (
+              <State status="error">no: see its conditions</State>
+            ) : valid ? (
+              'yes'
+            ) : (
+              '-'
+            ),
         },
         { id: 'mode', label: 'Mode', getValue: ({ status }) => status.enforcement ?? '-' },
         number('pods', 'Pods', ({ status }) => status.pods?.following),
@@ -162,10 +169,14 @@ export function PolicyDetails() {
           },
         ]
       }
-      extraSections={policy => [
-        { id: 'plimsoll', section: <PolicySection policy={policy} /> },
-        { id: 'conditions', section: <ConditionsSection resource={policy.jsonData} /> },
-      ]}
+      extraSections={(policy: TASPolicy | null) =>
+        policy
+          ? [
+              { id: 'plimsoll', section: <PolicySection policy={policy} /> },
+              { id: 'conditions', section: <ConditionsSection resource={policy.jsonData} /> },
+            ]
+          : []
+      }
     />
   );
 }
@@ -213,7 +224,8 @@ function Rules({ page }: { page: PolicyPage }) {
       ))}
       {page.scheduleonmetric && (
         <Typography variant="body2">
-          scheduleonmetric: <Name>{page.scheduleonmetric.words}</Name>; {page.scheduleonmetric.order}.
+          scheduleonmetric: <Name>{page.scheduleonmetric.words}</Name>;{' '}
+          {page.scheduleonmetric.order}.
         </Typography>
       )}
       <SimpleTable
@@ -251,7 +263,10 @@ function RuleNodes({ strategy, rule }: { strategy: string; rule: PolicyRule }) {
         const left = nodes.length - FEW + more;
         return (
           <div key={word}>
-            <State status={word === 'violated' ? 'error' : word === 'holds' ? '' : 'warning'}>{word}</State> on{' '}
+            <State status={word === 'violated' ? 'error' : word === 'holds' ? '' : 'warning'}>
+              {word}
+            </State>{' '}
+            on{' '}
             <Listed>
               {nodes.slice(0, FEW).map(node => (
                 <NodeLink node={node} key={node} />
@@ -302,9 +317,13 @@ function Nodes({ page }: { page: PolicyPage }) {
           { label: 'Node', getter: ({ node }: Row) => <NodeLink node={node} /> },
           { label: 'State', getter: ({ state }: Row) => <NodeState state={state} /> },
           { label: 'Since', getter: (row: Row) => violatedFor(row.violatedSeconds) || '-' },
-          { label: 'Timers', getter: ({ timers }: Row) => <Name>{timersText(timers) || '-'}</Name> },
+          {
+            label: 'Timers',
+            getter: ({ timers }: Row) => <Name>{timersText(timers) || '-'}</Name>,
+          },
           {
             label: 'Readings',
+            gridTemplate: 2,
             getter: ({ readings }: Row) =>
               Object.entries(readings).map(([metric, reading]) => (
                 <div key={metric}>
@@ -344,7 +363,9 @@ function Pods({ page }: { page: PolicyPage }) {
         data={page.pods}
         emptyMessage="No living pod names this policy."
       />
-      {(page.podsMore ?? 0) > 0 && <Typography variant="body2">and {page.podsMore} more</Typography>}
+      {(page.podsMore ?? 0) > 0 && (
+        <Typography variant="body2">and {page.podsMore} more</Typography>
+      )}
     </>
   );
 }

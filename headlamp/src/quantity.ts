@@ -71,7 +71,11 @@ function written(metric: string, value: number, digits: number): string {
   }
   const name = metric.replace(/_total$/, '');
   const perSecond = name.endsWith('_per_second') ? '/s' : '';
-  const unit = name.replace(/_per_second$/, '').split('_').pop() ?? '';
+  const unit =
+    name
+      .replace(/_per_second$/, '')
+      .split('_')
+      .pop() ?? '';
   switch (unit) {
     case 'bytes':
       return scaled(value, 1024, BINARY, digits) + perSecond;
@@ -95,12 +99,13 @@ function written(metric: string, value: number, digits: number): string {
 
 /** Returns a value in the largest unit of which it has one. */
 function scaled(value: number, base: number, units: string[], digits: number): string {
+  let amount = value;
   let power = 0;
-  while (power + 1 < units.length && Number(fixed(Math.abs(value), 6)) >= base) {
-    value /= base;
+  while (power + 1 < units.length && Number(fixed(Math.abs(amount), 6)) >= base) {
+    amount /= base;
     power += 1;
   }
-  return `${number(value, digits)} ${units[power]}`;
+  return `${number(amount, digits)} ${units[power]}`;
 }
 
 /** Returns a duration: 250 ms, 12.5 s, 1m30s, 2d3h. */

@@ -40,9 +40,7 @@ export function Settings({ data, onDataChange }: PluginSettingsDetailsProps) {
               value={given}
               error={!valid}
               helperText={valid ? help : 'not a name: lower case letters, digits, - and .'}
-              onChange={event =>
-                onDataChange?.({ ...data, [field]: event.target.value.trim() })
-              }
+              onChange={event => onDataChange?.({ ...data, [field]: event.target.value.trim() })}
               variant="standard"
               size="small"
             />

@@ -15,7 +15,7 @@ from plimsoll import flags
 
 ROOT = Path(__file__).parents[2]
 DOCS = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "SUPPORT.md", "CODE_OF_CONDUCT.md"]
-DOCS += ["examples/systemd/README.md"]
+DOCS += ["examples/systemd/README.md", "headlamp/README.md"]
 DOCS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").glob("*.md"))
 DOCS += sorted(str(path.relative_to(ROOT)) for path in (ROOT / "deploy").rglob("*.md"))
 OTHERS = {"query.lookback-delta"}

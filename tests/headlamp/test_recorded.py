@@ -1,5 +1,6 @@
 """What the Headlamp plugin is tested against is what a sandbox answers today. npm is not needed."""
 
+import hashlib
 import json
 import re
 from pathlib import Path
@@ -9,6 +10,7 @@ import yaml
 
 from headlamp import record
 from plimsoll import VERSION
+from release import headlamp
 
 pytestmark = pytest.mark.e2e
 
@@ -42,38 +44,48 @@ def test_recorded_texts_are_those_of_the_pages():
     assert json.loads((record.RECORDED / "readable.json").read_text()) == record.texts()
 
 
-def test_plugin_asks_the_service_that_is_shipped(built_core):
+def test_plugin_asks_the_service_that_is_shipped():
     """`SHIPPED` in the plugin's settings names the Service and port of deploy/."""
     source = (PLUGIN / "src" / "evaluator.ts").read_text()
-    shipped = dict(re.findall(r"^  (\w+): '([\w-]+)',$", source.partition("SHIPPED")[2].partition("};")[0], re.MULTILINE))  # fmt: skip
-    services = [obj for obj in built_core if obj["kind"] == "Service"]
-    assert any(
-        (one["metadata"]["namespace"], one["metadata"]["name"])
-        == (shipped["namespace"], shipped["service"])
-        and shipped["port"] in {port["name"] for port in one["spec"]["ports"]}
-        for one in services
-    )
+    fields = source.partition("export const SHIPPED")[2].partition("};")[0]
+    shipped = dict(re.findall(r"^  (\w+): '([\w-]+)',$", fields, re.MULTILINE))
+    namespace = yaml.safe_load((ROOT / "deploy" / "evaluator" / "kustomization.yaml").read_text())[
+        "namespace"
+    ]
+    services = [
+        obj
+        for path in (ROOT / "deploy" / "evaluator").glob("*.yaml")
+        for obj in yaml.safe_load_all(path.read_text())
+        if obj and obj["kind"] == "Service"
+    ]
+    assert shipped["namespace"] == namespace
+    assert (shipped["service"], shipped["port"]) in {
+        (one["metadata"]["name"], port["name"]) for one in services for port in one["spec"]["ports"]
+    }
 
 
 def test_lock_file_names_no_registry_and_hashes_every_package():
     packages = json.loads((PLUGIN / "package-lock.json").read_text())["packages"]
     of_registry = {path: one for path, one in packages.items() if path and not one.get("link")}
     assert [path for path, one in of_registry.items() if "integrity" not in one and not one.get("inBundle")] == []  # fmt: skip
-    hosts = {
-        one["resolved"].split("/")[2] for one in packages.values() if one.get("resolved")
-    }
+    hosts = {one["resolved"].split("/")[2] for one in packages.values() if one.get("resolved")}
     assert hosts <= {"registry.npmjs.org"}
 
 
-def test_artifact_hub_gets_the_annotations_that_headlamps_catalogue_reads():
-    package = yaml.safe_load((PLUGIN / "artifacthub-pkg.yml").read_text())
+def test_artifact_hub_gets_what_headlamps_catalogue_reads(tmp_path):
     manifest = json.loads((PLUGIN / "package.json").read_text())
+    archive = tmp_path / f"{manifest['name']}-{VERSION}.tar.gz"
+    archive.write_bytes(b"packed")
+    url = "https://github.com/someone/some-fork/releases/download/v1"
+    assert headlamp.main([url, str(archive), str(tmp_path / "hub")]) == 0
+    package = yaml.safe_load((tmp_path / "hub" / "artifacthub-pkg.yml").read_text())
+    assert {"version", "name", "displayName", "createdAt", "description"} <= set(package)
     assert package["version"] == manifest["version"] == VERSION
-    archive = package["annotations"]["headlamp/plugin/archive-url"]
-    assert archive.endswith(f"/v{VERSION}/{manifest['name']}-{VERSION}.tar.gz")
-    assert set(package["annotations"]) == {
-        "headlamp/plugin/archive-url",
-        "headlamp/plugin/archive-checksum",
-        "headlamp/plugin/version-compat",
-        "headlamp/plugin/distro-compat",
+    assert re.fullmatch(r"[a-z_]+", package["name"])
+    assert package["homeURL"] == "https://github.com/someone/some-fork"
+    assert package["annotations"] == {
+        "headlamp/plugin/archive-url": f"{url}/{archive.name}",
+        "headlamp/plugin/archive-checksum": f"SHA256:{hashlib.sha256(b'packed').hexdigest()}",
+        "headlamp/plugin/version-compat": headlamp.OLDEST,
+        "headlamp/plugin/distro-compat": headlamp.FLAVOURS,
     }

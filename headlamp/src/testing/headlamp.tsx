@@ -1,9 +1,11 @@
 /** Headlamp's own parts around a component of the plugin, and an API server that answers as recorded. */
+import '../index';
 import { K8s } from '@kinvolk/headlamp-plugin/lib';
+import { setStore } from '@kinvolk/headlamp-plugin/lib/lib/router/createRouteURL';
 import { createMuiTheme } from '@kinvolk/headlamp-plugin/lib/lib/themes';
 import store from '@kinvolk/headlamp-plugin/lib/redux/stores/store';
-import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { ThemeProvider } from '@mui/material/styles';
+import { QueryClient, QueryClientProvider } from '@tanstack/react-query';
 import { render } from '@testing-library/react';
 import { SnackbarProvider } from 'notistack';
 import { ReactNode } from 'react';
@@ -16,6 +18,8 @@ export interface Recorded {
   status: number;
   body: any;
 }
+
+setStore(store);
 
 export const CLUSTER = 'sandbox';
 export const PROXY = '/api/v1/namespaces/plimsoll/services/http:plimsoll-evaluator:ops/proxy';
@@ -31,10 +35,40 @@ export interface Served {
   requested: string[];
 }
 
+/** A browser's storage without anything: Headlamp looks there for kubeconfigs. */
+class EmptyDatabase {
+  open() {
+    return completed(this);
+  }
+  transaction() {
+    return this;
+  }
+  objectStore() {
+    return this;
+  }
+  openCursor() {
+    return completed(null);
+  }
+}
+
+function completed(result: unknown) {
+  const request: { onsuccess?: (event: unknown) => void } = {};
+  queueMicrotask(() => request.onsuccess?.({ target: { result } }));
+  return request;
+}
+
+/** A watch in which nothing happens. */
+class SilentSocket extends EventTarget {
+  close() {}
+  send() {}
+}
+
 /** Answers requests to the cluster as recorded, or as `changed` says; others with 404 as an API server does. */
 export function serve(changed: Record<string, Recorded> = {}): Served {
   const known: Record<string, Recorded> = { ...answers, ...changed };
   const requested: string[] = [];
+  vi.stubGlobal('indexedDB', new EmptyDatabase());
+  vi.stubGlobal('WebSocket', SilentSocket);
   vi.stubGlobal('fetch', async (input: RequestInfo | URL) => {
     const url = new URL(input instanceof Request ? input.url : String(input), 'http://localhost');
     const path = url.pathname.replace(new RegExp(`^/clusters/${CLUSTER}`), '');
@@ -63,7 +97,9 @@ export function show(component: ReactNode, path = '/', route = '/') {
   window.history.replaceState({}, '', url);
   return render(
     <Provider store={store}>
-      <QueryClientProvider client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}>
+      <QueryClientProvider
+        client={new QueryClient({ defaultOptions: { queries: { retry: false } } })}
+      >
         <ThemeProvider theme={createMuiTheme({ name: 'light', base: 'light' })}>
           <SnackbarProvider>
             <MemoryRouter initialEntries={[url]}>
