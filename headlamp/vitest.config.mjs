@@ -6,6 +6,8 @@ export default mergeConfig(shipped, {
   resolve: { alias: [{ find: 'unenv/node/process', replacement: 'node:process' }] },
   test: {
     testTimeout: 60_000,
+    // Headlamp's own components log much.
+    silent: 'passed-only',
     include: ['src/**/*.test.{ts,tsx}'],
     setupFiles: ['./src/testing/setup.ts'],
     server: { deps: { inline: [/@kinvolk\/headlamp-plugin/] } },

@@ -6,7 +6,8 @@ import {
 } from '@kinvolk/headlamp-plugin/lib/CommonComponents';
 import type { KubeObject } from '@kinvolk/headlamp-plugin/lib/k8s/cluster';
 import Typography from '@mui/material/Typography';
-import { NodePage, NodePolicy, usePage } from './evaluator';
+import { usePage } from './evaluator';
+import { NodePage, NodePolicy } from './pages';
 import {
   AnswerNotes,
   Heading,

@@ -5,7 +5,8 @@ import Box from '@mui/material/Box';
 import { useTheme } from '@mui/material/styles';
 import Typography from '@mui/material/Typography';
 import React, { ReactNode } from 'react';
-import { Answer, HistoryRecord, Past, Reading, TimelineRow, Timer, visible } from './evaluator';
+import { Answer, visible } from './evaluator';
+import { HistoryRecord, Past, Reading, TimelineRow, Timer } from './pages';
 import { age, readable } from './quantity';
 
 export const POLICY_ROUTE = 'plimsoll-policy';

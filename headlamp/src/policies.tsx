@@ -10,7 +10,8 @@ import {
 import Alert from '@mui/material/Alert';
 import Typography from '@mui/material/Typography';
 import { useParams } from 'react-router-dom';
-import { PolicyPage, PolicyRule, usePage } from './evaluator';
+import { usePage } from './evaluator';
+import { PolicyPage, PolicyRule } from './pages';
 import {
   AnswerNotes,
   Flaws,
