@@ -66,7 +66,7 @@ headlamp: $(NODE_MODULES)  ## check, test and pack the Headlamp plugin into head
 headlamp-record: $(STAMP)  ## record what the plugin's tests read, from a sandbox
 	$(BIN)/python -P headlamp/record.py
 
-headlamp-proof: $(STAMP) $(NODE_MODULES)  ## show the built plugin in Headlamp's pages, in chromium against a sandbox; writes docs/images
+headlamp-proof: $(STAMP) $(NODE_MODULES)  ## show the built plugin in Headlamp's pages, in chromium against a sandbox; writes headlamp/images
 	cd headlamp && npm run build && npm run harness
 	$(BIN)/python -P headlamp/proof.py
 

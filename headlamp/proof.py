@@ -1,4 +1,4 @@
-"""Opens the built plugin in Headlamp's pages, in Debian's chromium against a sandbox: fails on errors, and writes docs/images.
+"""Opens the built plugin in Headlamp's pages, in Debian's chromium against a sandbox: fails on errors, and writes images/.
 
 Run by `make headlamp-proof`. harness/ answers in place of Headlamp's server.
 """
@@ -19,7 +19,7 @@ from playwright.async_api import Page, Route, async_playwright
 from headlamp import record
 
 PLUGIN = Path(__file__).parent
-IMAGES = PLUGIN.parent / "docs" / "images"
+IMAGES = PLUGIN / "images"
 LARGEST = 150_000
 """Bytes of an image."""
 WIDTH, HEIGHT = 1300, 1000
@@ -34,8 +34,8 @@ PAGES = {
     "pod": ("pods/shop/web-2", "policy shop/responsive refuses 1 of 1 feasible node"),
 }
 """Name -> path below the cluster, and a text that the plugin draws there."""
-KEPT = {"policy": "headlamp-policy", "node": "headlamp-node"}
-"""Pages of which docs/images has the plugin's section."""
+KEPT = ("policy", "node")
+"""Pages of which images/ has the plugin's section."""
 
 
 async def main() -> int:
@@ -79,7 +79,7 @@ async def opened(context: Any, name: str, *, keep: bool) -> list[str]:
     if keep and name in KEPT:
         section = page.get_by_role("heading", name="Plimsoll", exact=True).first
         await section.wait_for()
-        file = IMAGES / f"{KEPT[name]}.png"
+        file = IMAGES / f"{name}.png"
         await clipped(page, section, file)
         if file.stat().st_size > LARGEST:
             findings.append(f"{file} has more than {LARGEST} bytes")

@@ -40,6 +40,13 @@ def test_a_field_more_or_less_or_of_another_type_is_another_shape():
         assert shape != record.shape(other)
 
 
+def test_images_are_shown_and_small():
+    images = sorted((PLUGIN / "images").iterdir())
+    shown = re.findall(r"!\[[^]]+\]\(images/(\w+\.png)\)", (PLUGIN / "README.md").read_text())
+    assert [image.name for image in images] == sorted(shown)
+    assert max(image.stat().st_size for image in images) < 150_000
+
+
 def test_recorded_texts_are_those_of_the_pages():
     assert json.loads((record.RECORDED / "readable.json").read_text()) == record.texts()
 
