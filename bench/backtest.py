@@ -24,7 +24,7 @@ from bench.cluster import Object, policy_object, rule
 from bench.commandline import Line
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable
 from evaluator.tools.replay.replay import Timing

@@ -47,10 +47,9 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History
 from evaluator.features.history.live import Live
-from evaluator.features.history.metrics import HistoryMetrics
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
-from evaluator.features.history.recorder import Recorder
+from evaluator.features.history.recorder import HistoryMetrics, Recorder
 from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports

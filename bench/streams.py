@@ -24,7 +24,7 @@ from bench.commandline import Line
 from bench.fleet import Fleet, Spread, names
 from bench.fleetagent import Column, Habits
 from bench.stage import Stage, sandbox_plane, until
-from evaluator.core.sources.agents.limits import AgentLimits
+from evaluator.core.sources.agents.options import AgentLimits
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
 METRICS = 40

@@ -27,7 +27,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.peer_metrics import INSTANCE_TYPE
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.tools.replay.faults import Detection, Violation, detection, joined
 from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.run import Backtest

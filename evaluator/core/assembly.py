@@ -8,7 +8,6 @@ from typing import Any
 from evaluator.core.cache import cluster as cluster_cache
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.catalog import shipped
-from evaluator.core.contributions import Contributions
 from evaluator.core.http.ports import AgentPort, SchedulerPort
 from evaluator.core.intake import Intake
 from evaluator.core.kube import resources
@@ -33,10 +32,11 @@ from evaluator.core.readings.node_conditions import NodeConditions, WithNodeCond
 from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
-from evaluator.core.sources.agents import port as agents_port
+from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.sources.build import SourceDependencies, assemble
+from evaluator.core.wiring import Contributions
 from evaluator.core.writes.node_writer import Controller, WriteContext
 from plimsoll.process import memory
 from plimsoll.ratelimit import TokenBucket
@@ -175,7 +175,7 @@ class Core:
             listener=self.intake,
             patterns=self.loop.extra.patterns,
             acknowledged=self.problems.acknowledged,
-            authorizer=agents_port.authorizer(
+            authorizer=authn.authorizer(
                 options, self.api, plain=options.agents_plain, exists=self.cluster.may_exist
             ),
             limits=options.agent_limits.for_metrics(options.max_metrics),
@@ -192,7 +192,7 @@ class Core:
             return None
         certificates = None
         if not options.agents_plain:
-            certificates = agents_port.certificates(
+            certificates = authn.certificates(
                 options,
                 Files(options.cert, options.key, options.cacert),
                 on_change=self.metrics.reloaded("agents"),

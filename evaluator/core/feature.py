@@ -14,10 +14,9 @@ from evaluator.core.assembly import Core
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
-from evaluator.core.replay import StartReplay
-from evaluator.core.simulation import Evictor, MakeVerbs
+from evaluator.core.simulation import Evictor, MakeVerbs, StartReplay
 from evaluator.core.wiring import Wired
-from evaluator.core.writes.removal import Removal
+from evaluator.core.writes.node_plan import Removal
 
 Options = TypeVar("Options", bound=FeatureOptions)
 

@@ -17,7 +17,7 @@ from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.node_conditions import NodeConditions
 from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.sources.agents.server import ReportListener
-from evaluator.core.sources.registrations import Registrations
+from evaluator.core.sources.build import Registrations
 from plimsoll import rfc3339
 from wire.failing_rules import FailingRules
 from wire.problems import Problems

@@ -1,6 +1,9 @@
-"""What a feature returns when it is wired: a plain value that the evaluator serves, runs and shows."""
+"""What a feature returns when it is wired: a plain value that the evaluator serves, runs and shows.
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+`Contributions` has the values of all features, for those that show, report or enforce them.
+"""
+
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,8 +12,8 @@ from evaluator.core.http.responses import RouteGroup
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.pages import PagePart
-from evaluator.core.policy.decide import Decision
-from evaluator.core.protocol import ForPod
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.protocol import Args, ForPod
 from evaluator.core.report import Effects, PolicyPart
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Request
@@ -52,3 +55,69 @@ class Wired:
     records: Callable[[Node], Mapping[str, str]] | None = None
     """Returns what the feature wrote to a node that shows, after a restart, that the node violated a policy."""
     page: PagePart | None = None
+
+
+class Contributions:
+    """The parts of all wired features, in the order of the list of features.
+
+    `listeners` are called by `changed()`: when a part that a policy's status or Events report, or a limit, changed.
+    """
+
+    def __init__(self) -> None:
+        self._wired: list[Wired] = []
+        self.listeners: list[Callable[[], None]] = []
+        self.evicts = False
+        """Whether pods are evicted, so that this counts for limits of nodes."""
+
+    def add(self, wired: Wired) -> None:
+        """Add the parts of a feature."""
+        self._wired.append(wired)
+
+    def changed(self) -> None:
+        """Notify those that report parts."""
+        for listener in self.listeners:
+            listener()
+
+    def is_evicting(self) -> bool:
+        """Return whether pods are evicted."""
+        return self.evicts
+
+    def waiting_for(self) -> list[str]:
+        """Return what features miss before this replica is ready."""
+        return [missing for wired in self._wired for missing in wired.waiting_for()]
+
+    def effects(self) -> Iterator[Effects]:
+        """Return what knows the effects of enforcing a policy."""
+        return (wired.effects for wired in self._wired if wired.effects is not None)
+
+    def known(self) -> bool:
+        """Return whether all features know their parts of statuses; false right after the start."""
+        return all(wired.part_known() for wired in self._wired)
+
+    def parts(self, decision: Decision) -> Iterator[PolicyPart]:
+        """Yield what features add to the status of a policy."""
+        return (
+            wired.policy_part(decision) for wired in self._wired if wired.policy_part is not None
+        )
+
+    def resource_path(self, request: Request) -> str | None:
+        """Return the path by which permissions name what a request to the operations port shows; None for no page."""
+        for wired in self._wired:
+            if wired.resource_path and (path := wired.resource_path(request)) is not None:
+                return path
+        return None
+
+    def may_act(self, policy: PolicyKey, node: str) -> bool:
+        """Return whether a policy may act on a node, such as evict pods from it, within the limits of nodes."""
+        return all(wired.may_act(policy, node) for wired in self._wired if wired.may_act)
+
+    def pages(self) -> Sequence[PagePart]:
+        """Return what features show on pages."""
+        return [wired.page for wired in self._wired if wired.page is not None]
+
+    def for_pod(self, args: Args, decision: Decision, decisions: Decisions) -> Decision:
+        """Return a policy's decision for the pod of a request. Raises BadRequestError and DerivedMetricError."""
+        for wired in self._wired:
+            if wired.for_pod is not None:
+                decision = wired.for_pod(args, decision, decisions)
+        return decision

@@ -7,7 +7,7 @@ import pytest
 
 from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.kube.client import Kube
-from evaluator.core.sources.agents.token_review import TokenAuthenticator
+from evaluator.core.sources.agents.authn import TokenAuthenticator
 from sandbox.apiserver.server import ApiServer
 from sandbox.programs import AgentLaunch, agent_command
 from tests.preloaded import Processes

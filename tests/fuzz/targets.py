@@ -33,8 +33,8 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from evaluator.core.sources import queries
-from evaluator.core.sources.agents.protocol import StreamProtocol, parse
-from evaluator.core.sources.agents.token_review import TokenAuthenticator
+from evaluator.core.sources.agents.authn import TokenAuthenticator
+from evaluator.core.sources.agents.stream import StreamProtocol, parse
 from evaluator.core.sources.custom_metrics import CustomMetrics
 from evaluator.core.sources.formats import metric_value_list, prometheus_vector
 from evaluator.core.sources.formats.answer import MeasurementTime, SourceError, moment
@@ -45,8 +45,7 @@ from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObje
 from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent, last_failure
 from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.status.controller import transitions
-from evaluator.features.status.event_plan import ReportedState, previously_reported
-from evaluator.features.status.plan import statuses
+from evaluator.features.status.plan import ReportedState, previously_reported, statuses
 from evaluator.tools.check import main
 from evaluator.tools.check.report import describe
 from evaluator.tools.configure_scheduler import configuration, staticpod

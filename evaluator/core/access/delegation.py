@@ -7,8 +7,7 @@ from typing import Any
 from evaluator.core.access import front_proxy
 from evaluator.core.access import user as users
 from evaluator.core.access.front_proxy import CONFIG_MAP, FrontProxy
-from evaluator.core.access.guard import RESULTS, Guard
-from evaluator.core.access.subject_access import AccessReviewer
+from evaluator.core.access.guard import RESULTS, AccessReviewer, Guard
 from evaluator.core.access.token_review import TokenReviewer
 from evaluator.core.access.user import InvalidTokenError, User
 from evaluator.core.kube.client import Kube

@@ -1,4 +1,4 @@
-"""Builds the sources selected by flags, and merges their readings."""
+"""Builds the sources selected by flags, and merges their readings; drops those of deleted nodes."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -11,13 +11,48 @@ from evaluator.core.readings.merged import AGENTS, CUSTOM_METRICS, Merged, Readi
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.custom_metrics import Api, CustomMetrics
-from evaluator.core.sources.formats.node_join import NodeNames
+from evaluator.core.sources.formats.answer import NodeNames
 from evaluator.core.sources.formats.prometheus_vector import Join
 from evaluator.core.sources.options import SourceOptions
 from evaluator.core.sources.poller import Poller, PollTimings, Source
 from evaluator.core.sources.prometheus import Access, Prometheus
 from evaluator.core.sources.queries import Queries
-from evaluator.core.sources.registrations import Registrations
+
+
+class Registrations:
+    """Drops readings of nodes that are deleted or replaced. The first report of a replacement is pending.
+
+    A node with a new name is not pending: it may have no agent, and the extender would answer 503 for `stale_after`
+    whenever a node joins.
+    """
+
+    def __init__(self, agents: Store | None, polled: Sequence[PolledReadings]) -> None:
+        self._agents = agents
+        self._polled = polled
+        self._deleted: dict[str, float] = {}
+        """Recently deleted nodes that had readings, and when."""
+
+    def changed(self, node: str, *, registered: bool, now: float) -> None:
+        """Handle the registration, replacement or deletion of a node; `now` in seconds of the store's clock."""
+        for polled in self._polled:
+            polled.forget(node)
+        if self._agents is None:
+            return
+        known = self._agents.knows(node)
+        self._agents.forget(node)
+        self._drop_old(now - self._agents.stale_after)
+        if not registered:
+            if known:
+                self._deleted[node] = now
+        elif self._deleted.pop(node, None) is not None or known:
+            self._agents.expect(node, now)
+
+    def _drop_old(self, before: float) -> None:
+        """Dicts keep the order of insertion: the oldest come first."""
+        for node, at in [*self._deleted.items()]:
+            if at >= before:
+                return
+            del self._deleted[node]
 
 
 @dataclass(frozen=True, slots=True)

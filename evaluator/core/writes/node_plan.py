@@ -1,15 +1,15 @@
 """Maintains a plan of writes to nodes incrementally: only nodes that changed, or whose desired state changed, are compared.
 
 The work is split into steps, so that the caller can yield to the event loop. The desired state of a node is a mapping:
-its labels, for example.
+its labels, for example. `Removal` is a write of the command `clean`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
-from evaluator.core.model.node_labels import LabelConflict
+from evaluator.core.model.node_labels import LabelApply, LabelConflict
 from evaluator.core.policy.label_sets import LabelAssignments
 
 DesiredLabels = Mapping[str, Mapping[str, str]]
@@ -116,3 +116,21 @@ def _differing(before: DesiredLabels, desired: DesiredLabels) -> Sequence[str]:
         return [*desired]
     removed = [node for node in before if node not in desired]
     return removed + [node for node, labels in desired.items() if before.get(node) != labels]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOperations:
+    """A JSON patch (RFC 6902) of a node; with `subresource` /status, of its status."""
+
+    node: str
+    operations: Sequence[Mapping[str, Any]]
+    subresource: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """One write that removes something of ours from a node. It is valid for the node as it was read."""
+
+    what: str
+    """As shown to the user, such as `label team-a/busy`."""
+    write: NodeOperations | LabelApply

@@ -1,24 +1,83 @@
-"""The history of this replica: what changed, when and why. In memory, and on pages."""
+"""The history of this replica: what changed, when and why. In memory, and on pages; its flags."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.model.node import Node
+from evaluator.core.options import FeatureOptions
 from evaluator.core.pages import PagePart
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.report import Facts, joined
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.history.file import HistoryFile
 from evaluator.features.history.history import History
 from evaluator.features.history.live import Live
-from evaluator.features.history.metrics import HistoryMetrics
-from evaluator.features.history.options import HistoryOptions
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
-from evaluator.features.history.recorder import Recorder
-from evaluator.features.history.restore import Restored, restored
+from evaluator.features.history.recorder import HistoryMetrics, Recorder, Restored, restored
 from evaluator.features.history.series import Series
+from plimsoll import flags
+from plimsoll.flags import option
+
+_LEAST = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryOptions(FeatureOptions):
+    """The history. Times are in seconds, sizes in bytes."""
+
+    history: bool = option(
+        "history",
+        True,
+        "keep in memory what changed, when and why: transitions of nodes, edits of policies, writes, evictions and elections; shown "
+        "by the pages and kubectl plimsoll history",
+    )
+    history_size: int = option(
+        "historySize",
+        64 << 20,
+        "memory for the history; the oldest records are dropped first",
+        metavar="SIZE",
+        parse=flags.size,
+    )
+    history_age: float = option(
+        "historyAge",
+        24 * 3600.0,
+        "how long records are kept, within --historySize",
+        metavar="DURATION",
+        parse=flags.positive_duration,
+    )
+
+    history_file: str = option(
+        "historyFile",
+        "",
+        "also append records to this file, as JSON lines; by default to none",
+        metavar="FILE",
+    )
+    history_file_size: int = option(
+        "historyFileSize",
+        64 << 20,
+        "size at which the file of --historyFile is rotated",
+        metavar="SIZE",
+        parse=flags.size,
+    )
+    history_files: int = option(
+        "historyFiles",
+        4,
+        "rotated files that are kept, named .1, .2 and so on",
+        metavar="N",
+        parse=flags.count,
+    )
+
+    def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterable[str]:
+        """Yield errors in these flags together, each as a sentence."""
+        if self.history_size < _LEAST:
+            yield "--historySize must be 1MiB or more; --no-history keeps nothing"
+        if self.history_file and not self.history:
+            yield "--historyFile needs the history: leave out --no-history"
+
 
 _SERIES = 0.375
 _PODS = 0.0625

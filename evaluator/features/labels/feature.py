@@ -13,7 +13,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.report import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
-from evaluator.core.writes.removal import Removal
+from evaluator.core.writes.node_plan import Removal
 from evaluator.features.labels.controller import LabelMetrics, NodeLabelController
 
 

@@ -13,7 +13,7 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.wiring import Wired
-from evaluator.core.writes.removal import NodeOperations, Removal
+from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.memory.annotations import MEMORY
 from evaluator.features.memory.controller import MemoryController, MemoryMetrics
 from evaluator.features.memory.readings import PREFIX, Held, Memories, WithScores, records

@@ -15,7 +15,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.replay import LimitTotals, Period, ReplayTotals, StartReplay
+from evaluator.core.simulation import LimitTotals, Period, ReplayTotals, StartReplay
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.plan import planning

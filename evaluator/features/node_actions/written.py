@@ -7,7 +7,7 @@ from typing import Any
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.types import Policy
-from evaluator.core.writes.removal import NodeOperations, Removal
+from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.node_actions import names, writes
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 from evaluator.features.node_actions.writes import own_conditions

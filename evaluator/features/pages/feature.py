@@ -16,9 +16,8 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.wiring import Wired
 from evaluator.features.pages.handlers import BrowserPages, ExplainPages, Reports
-from evaluator.features.pages.sources import PageSources, UnreadablePodError
+from evaluator.features.pages.sources import PageSources, UnreadablePodError, ViolationTimes
 from evaluator.features.pages.targets import EXPLAIN, Targets
-from evaluator.features.pages.violation_times import ViolationTimes
 from plimsoll.flags import option
 from plimsoll.html import assets
 from plimsoll.http.routes import Route

@@ -1,8 +1,10 @@
-"""Writes the conditions of problems to nodes, and Events of problems, while this replica leads."""
+"""Writes the conditions of problems to nodes, and Events of problems, while this replica leads; their metrics."""
 
 import asyncio
 import time
 from collections.abc import Callable, Mapping, Set
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
@@ -16,13 +18,37 @@ from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.problems import plan
-from evaluator.features.problems.metrics import ProblemMetrics
 from evaluator.features.problems.plan import MANAGER, ProblemApply
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.wakeup import WakeUp
 from wire.problems import ProblemEvent
+
+
+class ProblemMetrics:
+    """The metrics of problems."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.writes = Counter(
+            "plimsoll_problem_condition_writes",
+            "Writes of node conditions of problems, by result.",
+            ["result"],
+            registry=registry,
+        )
+        for result in ("ok", "error"):
+            self.writes.labels(result)
+        self.dropped = Counter(
+            "plimsoll_problem_events_dropped",
+            "Events of problems that were not written: too many at once, or refused by the API server.",
+            registry=registry,
+        )
+        self.foreign = Gauge(
+            "plimsoll_problem_conditions_foreign",
+            "Node conditions of --problemConditions that another reporter owns and keeps.",
+            registry=registry,
+        )
+
 
 log = logs.get(__name__)
 

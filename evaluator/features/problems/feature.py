@@ -15,8 +15,8 @@ from evaluator.features.problems import plan
 from evaluator.features.problems.controller import (
     ProblemConditionController,
     ProblemEventController,
+    ProblemMetrics,
 )
-from evaluator.features.problems.metrics import ProblemMetrics
 from plimsoll import rfc3339
 from plimsoll.flags import option
 

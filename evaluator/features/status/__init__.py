@@ -1,4 +1,4 @@
 """Statuses and Events of policies, and Events of pods that name a policy; written by the leader.
 
-`plan`, `event_plan` and `conditions` are pure.
+`plan` and `conditions` are pure.
 """

@@ -1,4 +1,4 @@
-"""Conditions of a policy's status: Valid, MetricsFound, one for each strategy, and Enforced.
+"""Conditions of a policy's status: Valid, MetricsFound, one for each strategy, Enforced, and PeersHeldBack.
 
 Names and fields follow the Kubernetes API conventions:
 https://github.com/kubernetes/community/blob/master/contributors/devel/sig-architecture/api-conventions.md
@@ -7,6 +7,8 @@ https://github.com/kubernetes/community/blob/master/contributors/devel/sig-archi
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from evaluator.core.model.events import EventSpec
+from evaluator.core.model.node_index import union
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
@@ -16,7 +18,7 @@ from evaluator.core.policy.problems import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
 from evaluator.core.readings.peer_metrics import peer_metric
-from evaluator.core.report import Effects, PolicyCondition, listed
+from evaluator.core.report import Effects, Episode, PolicyCondition, PolicyPart, listed
 from plimsoll.text import counted
 
 WARNINGS = "Warnings"
@@ -140,3 +142,35 @@ def enforced(decision: Decision, table: MetricTable, effects: Iterable[Effects])
     return PolicyCondition(
         ENFORCED, "False", "Observed", f"only observed, by {policy.observed_by}; would {would}"
     )
+
+
+PEERS_HELD_BACK = "PeersHeldBack"
+"""Condition type of a policy with rules on peers."""
+_HELD_BACK = Episode(
+    PEERS_HELD_BACK,
+    EventSpec(
+        "Warning",
+        PEERS_HELD_BACK,
+        "more than a tenth of a group differs from its peers: only the farthest nodes violate the policy; "
+        f"the condition {PEERS_HELD_BACK} names the others",
+    ),
+    EventSpec(
+        "Normal", "PeersAccused", "every node that differs from its peers violates the policy"
+    ),
+)
+
+
+def peers_held_back(decision: Decision) -> PolicyPart:
+    """Return the condition and the Events of a policy with rules on peers; nothing of others."""
+    if not decision.policy.peer_metrics:
+        return PolicyPart()
+    masks = [one for state in decision.states.values() for one in state.held_back.values()]
+    if not masks:
+        text = "every node that differs from its peers violates the policy"
+        condition = PolicyCondition(PEERS_HELD_BACK, "False", "WithinLimit", text)
+        return PolicyPart(conditions=(condition,), episodes={_HELD_BACK: False})
+    nodes = masks[0].nodes
+    names = nodes.at(union((one.mask for one in masks), nodes))
+    text = f"{listed(names, len(nodes))} differ from their peers and are not accused: more than a tenth of a group does"
+    condition = PolicyCondition(PEERS_HELD_BACK, "True", "TooManyDiffer", text)
+    return PolicyPart(conditions=(condition,), episodes={_HELD_BACK: True})

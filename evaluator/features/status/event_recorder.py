@@ -20,8 +20,8 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.report import PartsOf, no_parts
-from evaluator.features.status import event_plan as policy_events
-from evaluator.features.status.event_plan import ReportedState
+from evaluator.features.status import plan
+from evaluator.features.status.plan import ReportedState
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -144,13 +144,13 @@ class PolicyEventRecorder:
             identity = (key, decision.policy.uid)
             not_found = metrics_found.events(decision, self._similar_to)
             parts = tuple(self._parts_of(decision))
-            reported = policy_events.reported_state(decision, parts, not_found)
+            reported = plan.reported_state(decision, parts, not_found)
             state = before.get(identity) or _EventState(
-                policy_events.previously_reported(
+                plan.previously_reported(
                     statuses.get(key, {}), reported, decision.policy.generation, parts
                 )
             )
-            for spec in policy_events.diff(state.reported, reported):
+            for spec in plan.diff(state.reported, reported):
                 state.pending[spec] += 1
                 self._counted.labels(*key, spec.reason).inc()
             state.reported = reported

@@ -4,7 +4,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.wiring import Wired
-from evaluator.features.status import held_back
+from evaluator.features.status.conditions import peers_held_back
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
 from evaluator.features.status.pod_controller import PolicyPodController, StatusMetrics
@@ -55,7 +55,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     core.contributions.listeners += [status.wake, recorder.wake]
     core.fence.listeners += [status.start_over, recorder.start_over, pods.start_over]
     core.loop.listeners += [status.wake, recorder.wake, pods.wake]
-    return Wired(loops=[status.run, recorder.run, pods.run], policy_part=held_back.part)
+    return Wired(loops=[status.run, recorder.run, pods.run], policy_part=peers_held_back)
 
 
 FEATURE = Feature(name="status", options=FeatureOptions, metrics=StatusMetrics, wire=wire)

@@ -1,28 +1,41 @@
-"""Builds the status of a policy: compliance, problems and missing readings."""
+"""Builds the status of a policy: compliance, problems and missing readings; selects its Events.
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+Messages of Events are constant, so that repeated ones are counted instead of written again; the conditions name the nodes.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
+from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.metrics_found import SimilarTo
-from evaluator.core.policy.strategies import COMPLIANCE
+from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
+from evaluator.core.policy.problems import VALID
+from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.report import (
     Effects,
+    Episode,
     PartsOf,
     PolicyCondition,
     PolicyPart,
     listed,
     no_parts,
 )
-from evaluator.features.status.conditions import conditions, enforced, missing, missing_phrases
+from evaluator.features.status.conditions import (
+    WARNINGS,
+    conditions,
+    enforced,
+    missing,
+    missing_phrases,
+)
 from plimsoll.text import counted
 
 
@@ -109,3 +122,112 @@ def _status(
             *(condition for part in parts for condition in part.conditions),
         ),
     )
+
+
+def violated(name: StrategyName, *, observed: bool = False) -> EventSpec:
+    """Return the event of a strategy's first violation."""
+    where = f"the condition {name.row.condition} names the nodes"
+    mode = " (only observed)" if observed else ""
+    return EventSpec("Warning", "StrategyViolated", f"{name} is violated{mode}: {where}")
+
+
+def cleared(name: StrategyName) -> EventSpec:
+    """Return the event of a strategy without violations again."""
+    return EventSpec("Normal", "StrategyCleared", f"{name} is no longer violated on any node")
+
+
+def problem(sentence: str) -> EventSpec:
+    """Return the event of a problem that keeps part of the policy from working."""
+    return EventSpec("Warning", "PolicyProblem", sentence)
+
+
+def warning(sentence: str) -> EventSpec:
+    """Return the event of a valid part that is probably not intended."""
+    return EventSpec("Warning", "PolicyWarning", sentence)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedState:
+    """The state that events report."""
+
+    violated: frozenset[StrategyName] = frozenset()
+    problems: frozenset[EventSpec] = frozenset()
+    observed: bool = False
+    not_found: Mapping[str, EventSpec] = field(default_factory=dict)
+    """By metric that no node has."""
+    episodes: frozenset[Episode] = frozenset()
+    """Those that are going on."""
+    warnings: frozenset[EventSpec] = frozenset()
+
+
+def reported_state(
+    decision: Decision,
+    parts: Sequence[PolicyPart] = (),
+    not_found: Mapping[str, EventSpec] = MappingProxyType({}),
+) -> ReportedState:
+    """Return the current state of a policy: its decision, the parts of features, and events of metrics that were not found."""
+    problems = (*_problems(decision, parts), *(x for part in parts for x in part.problems))
+    return ReportedState(
+        frozenset(n for n, state in decision.states.items() if state.found.violated.any()),
+        frozenset(map(problem, problems)),
+        decision.policy.observed,
+        not_found,
+        frozenset(
+            episode for part in parts for episode, going_on in part.episodes.items() if going_on
+        ),
+        warnings=frozenset(map(warning, decision.policy.warnings)),
+    )
+
+
+def _problems(decision: Decision, parts: Iterable[PolicyPart]) -> Iterator[str]:
+    """Yield the policy's problems with constant text, and one sentence for all others, whose text varies with readings.
+
+    Metrics that no node has get events of their own, once similar metrics are known.
+    """
+    yield from decision.policy.problems
+    yield from decision.stable_problems
+    named = len(decision.policy.problems) + len(decision.stable_problems) + len(decision.not_found)
+    if len(decision.problems) > named or any(part.varying_problems for part in parts):
+        yield f"a part of the policy is not in force: see the condition {VALID}"
+
+
+def previously_reported(
+    status: Mapping[str, Any],
+    now: ReportedState,
+    generation: int,
+    parts: Iterable[PolicyPart] = (),
+) -> ReportedState:
+    """Return the state reported before this process started, derived from the status in the cluster.
+
+    A status does not list its problems reliably: if it had any, those in `now` count as reported.
+    """
+    conditions = status.get("conditions")
+    known = [c for c in (conditions if isinstance(conditions, list) else ()) if isinstance(c, dict)]
+    true = {str(c.get("type")) for c in known if c.get("status") == "True"}
+    valid = [
+        c for c in known if c.get("type") == VALID and c.get("observedGeneration") == generation
+    ]
+    flawed = any(c.get("status") == "False" for c in valid)
+    warned = flawed or any(c.get("reason") == WARNINGS for c in valid)
+    unknown = any(c.get("type") == METRICS_FOUND and c.get("status") == "False" for c in known)
+    return ReportedState(
+        frozenset(x for x in StrategyName if not x.row.ranks and x.row.condition in true),
+        now.problems if flawed else frozenset(),
+        now.observed,
+        now.not_found if unknown else {},
+        frozenset(e for part in parts for e in part.episodes if e.condition in true),
+        now.warnings if warned else frozenset(),
+    )
+
+
+def diff(before: ReportedState, now: ReportedState) -> list[EventSpec]:
+    """Return the events for the difference between two states."""
+    return [
+        *(violated(n, observed=now.observed) for n in sorted(now.violated - before.violated)),
+        *(cleared(name) for name in sorted(before.violated - now.violated)),
+        *(episode.began for episode in sorted(now.episodes - before.episodes)),
+        *(episode.ended for episode in sorted(before.episodes - now.episodes)),
+        *sorted(now.problems - before.problems, key=lambda spec: spec.message),
+        *sorted(now.warnings - before.warnings, key=lambda spec: spec.message),
+        *(now.not_found[name] for name in sorted(now.not_found.keys() - before.not_found.keys())),
+    ]

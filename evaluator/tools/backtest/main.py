@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from evaluator.core.policy.types import Policy
-from evaluator.core.replay import StartReplay
+from evaluator.core.simulation import StartReplay
 from evaluator.core.sources.prometheus import Access
 from evaluator.core.sources.queries import Queries, QueriesError
 from evaluator.core.tls import TlsError

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from evaluator.core.feature import Replayable
-from evaluator.core.replay import StartReplay
+from evaluator.core.simulation import StartReplay
 from evaluator.core.sources.options import header, web_address
 from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest import gate

@@ -14,7 +14,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply
-from evaluator.core.writes.removal import Removal
+from evaluator.core.writes.node_plan import Removal
 from plimsoll.decode import UNREADABLE
 from plimsoll.ratelimit import TokenBucket
 

@@ -9,7 +9,7 @@ from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import STRATEGIES
 from evaluator.core.policy.types import Policy
-from evaluator.core.sources.formats.node_join import named
+from evaluator.core.sources.formats.answer import named
 from evaluator.tools.backtest import policies
 from evaluator.tools.backtest.inputs import source
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError

@@ -12,7 +12,7 @@ from pathlib import Path
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.sources.agents import port
+from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.tls import TlsError
@@ -118,10 +118,10 @@ async def _listening(
             recorder,
             subscriptions,
             interval=options.every,
-            authorizer=port.authorizer(options, api, plain=plain),
+            authorizer=authn.authorizer(options, api, plain=plain),
             limits=options.agent_limits.for_metrics(len(metrics)),
         )
-        credentials = None if plain else port.certificates(options, Files("", "")).credentials()
+        credentials = None if plain else authn.certificates(options, Files("", "")).credentials()
         host = options.bind_address
         bound = await server.start(
             str(Address(host or "::", options.agent_port)), credentials=credentials

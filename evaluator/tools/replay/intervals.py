@@ -9,7 +9,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, alike
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.tools.replay.replay import Block, Step
 
 

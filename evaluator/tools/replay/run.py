@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.types import Policy, Strategy
-from evaluator.core.replay import Period, ReplayTotals, StartReplay
+from evaluator.core.simulation import Period, ReplayTotals, StartReplay
 from evaluator.tools.replay.intervals import Track, tracks
 from evaluator.tools.replay.replay import Block, LabelsOfNode, Replay, Step, Timing
 from evaluator.tools.replay.samples import Recording

@@ -11,7 +11,7 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Counts, Floats, is_fresh
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.tools.replay import grid
 from evaluator.tools.replay.replay import Block, Step
 

@@ -213,7 +213,7 @@ def test_violation_of_an_added_strategy_is_restored_from_its_label(fifth):
 
 def test_added_strategy_has_its_condition_events_and_effects(fifth):
     fifth.run("""
-        from evaluator.features.status import event_plan
+        from evaluator.features.status import plan
         from evaluator.features.status.plan import statuses
 
         (feature,) = (one for one in FEATURES if one.name == "reboot")
@@ -225,11 +225,11 @@ def test_added_strategy_has_its_condition_events_and_effects(fifth):
         assert (status.compliance, status.violating) == ("Violated", 1)
         assert conditions["RebootViolated"].status == "True"
         assert "reboot 1 of 2 nodes (a)" in conditions["Enforced"].message
-        reported = event_plan.reported_state(decisions.policies[KEY])
-        (event,) = event_plan.diff(event_plan.ReportedState(), reported)
+        reported = plan.reported_state(decisions.policies[KEY])
+        (event,) = plan.diff(plan.ReportedState(), reported)
         assert "the condition RebootViolated names the nodes" in event.message
         body = status.body(lambda _: "2026-01-01T00:00:00Z")
-        assert event_plan.previously_reported(body, reported, 0).violated == {"reboot"}
+        assert plan.previously_reported(body, reported, 0).violated == {"reboot"}
     """)
 
 

@@ -1,14 +1,89 @@
-"""Authorizes agents: a client certificate or token must name the node, and the node must exist."""
+"""Authorizes agents: a client certificate or token must name the node, and the node must exist.
 
+Tokens are authenticated by TokenReview. If the API server is unavailable, older results still count, so that agents that
+reconnect during its outage are not lost.
+"""
+
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import grpc
 
+from evaluator.core.access.review_limits import ReviewLimits
+from evaluator.core.access.token_review import TokenReviewer
 from evaluator.core.access.user import InvalidTokenError, UnreviewedError
+from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.api_status import TokenReview
+from evaluator.core.model.pod import Pod
 from evaluator.core.sources.agents import identity
-from evaluator.core.sources.agents.token_review import TokenAuthenticator
+from evaluator.core.sources.agents.identity import Bound, address, bound
+from evaluator.core.sources.agents.options import AgentOptions
+from evaluator.core.sources.agents.tls import Certificates, Files
+
+_FRESH = 60.0
+"""Seconds for which a result, positive or negative, is reused."""
+_USABLE = 3600.0
+"""Seconds for which a positive result counts while the API server is unavailable; kubelets renew tokens as often."""
+
+
+class Authority(Protocol):
+    """The API server's methods needed here."""
+
+    async def review_token(self, token: str, audience: str) -> TokenReview:
+        """Return the review of a token. Raises KubeError."""
+        ...
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """Return a pod. Raises KubeError."""
+        ...
+
+
+class TokenAuthenticator:
+    """Authenticates tokens of one audience and one ServiceAccount, `namespace/name`."""
+
+    def __init__(
+        self,
+        authority: Authority,
+        *,
+        audience: str,
+        account: str,
+        limits: ReviewLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._authority = authority
+        self._audience = audience
+        self._account = account
+        self._reviewer: TokenReviewer[str] = TokenReviewer(
+            self._review, fresh=_FRESH, usable=_USABLE, limits=limits, clock=clock
+        )
+
+    async def node_of(self, token: str, peer: str = "") -> str:
+        """Return the node that a token is bound to; `peer`: the sender in gRPC's format. Raises InvalidTokenError or
+        UnreviewedError.
+        """
+        if not token:
+            raise InvalidTokenError("no token in the request: `authorization: Bearer` is required")
+        return await self._reviewer.identify(token, address(peer))
+
+    async def _review(self, token: str) -> str:
+        review = await self._authority.review_token(token, self._audience)
+        owner = bound(review, audience=self._audience, account=self._account)
+        return owner.node or await self._node_of_pod(owner)
+
+    async def _node_of_pod(self, owner: Bound) -> str:
+        """Return the pod's node. API servers before 1.30 name only the pod of a token."""
+        try:
+            pod = await self._authority.get_pod(owner.namespace, owner.pod)
+        except KubeError as error:
+            if error.status == 404:
+                raise InvalidTokenError(f"the token's pod {owner.pod} is gone") from error
+            raise
+        if pod.metadata.uid != owner.pod_uid or not pod.spec.node_name:
+            raise InvalidTokenError(f"the token's pod {owner.pod} is gone")
+        return pod.spec.node_name
+
 
 Context = grpc.aio.ServicerContext[Any, Any]
 Code = grpc.StatusCode
@@ -92,3 +167,48 @@ class Authorizer:
         if self._exists(node):
             return None
         return StreamRejection(Code.NOT_FOUND, f"there is no node {node} in the cluster")
+
+
+def certificates(
+    options: AgentOptions,
+    default: Files,
+    *,
+    on_change: Callable[[bool], None] = lambda _usable: None,
+) -> Certificates:
+    """The certificates. `default`: files for those without a flag. `on_change` receives the result of each reload.
+
+    Raises TlsError.
+    """
+    # gRPC can only require client certificates, not request them; clients with tokens have none.
+    wants_certificate = options.agent_identity == "certificate"
+    return Certificates(
+        Files(
+            options.agent_cert or default.cert,
+            options.agent_key or default.key,
+            (options.agent_cacert or default.ca) if wants_certificate else "",
+        ),
+        on_change=on_change,
+    )
+
+
+def authorizer(
+    options: AgentOptions,
+    authority: Authority | None,
+    *,
+    plain: bool,
+    exists: Callable[[str], bool] = lambda _node: True,
+) -> Authorizer:
+    """Authorizes agents for nodes that exist. `authority` reviews tokens; None only if there are none."""
+    return Authorizer(_check(options, authority, plain=plain), exists=exists)
+
+
+def _check(options: AgentOptions, authority: Authority | None, *, plain: bool) -> Check:
+    if plain:
+        return allow_all
+    if options.agent_identity == "certificate" or authority is None:
+        return by_certificate
+    return by_token(
+        TokenAuthenticator(
+            authority, audience=options.agent_audience, account=options.agent_account
+        )
+    )

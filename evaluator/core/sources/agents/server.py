@@ -17,15 +17,16 @@ import grpc
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents.authn import Authorizer, StreamRejection
 from evaluator.core.sources.agents.identity import is_node_name
-from evaluator.core.sources.agents.limits import AgentLimits, share_of_descriptors
-from evaluator.core.sources.agents.protocol import parse
+from evaluator.core.sources.agents.options import AgentLimits, share_of_descriptors
 from evaluator.core.sources.agents.stream import (
     AgentStream,
     Context,
     ReportHandler,
     RequestedMetrics,
+    StreamRegistry,
+    TooManyError,
+    parse,
 )
-from evaluator.core.sources.agents.streams import StreamRegistry, TooManyError
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.process import garbage

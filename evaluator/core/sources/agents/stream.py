@@ -1,21 +1,74 @@
-"""One agent's stream: reads reports at a limited rate, sends subscriptions, and ends with a reason.
+"""One agent's stream and its protocol, and the registry of all streams.
+
+A stream reads reports at a limited rate, sends subscriptions, and ends with a reason.
 
 An idle stream is one coroutine waiting for a message; there are thousands of them.
 """
 
 import asyncio
 import random
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from evaluator.core.sources.agents.authn import StreamRejection
-from evaluator.core.sources.agents.limits import AgentLimits
-from evaluator.core.sources.agents.protocol import StreamProtocol, parse
+from evaluator.core.sources.agents.options import AgentLimits
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
+from wire import codec, telemetry_pb2
 from wire.codec import Delta, MalformedReportError
+
+_MOST_SUBSCRIPTIONS = 16
+"""Subscriptions kept for a slow agent; reports for older ones are rejected."""
+
+
+def parse(message: bytes) -> telemetry_pb2.Report:
+    """Return a decoded Report. Raises MalformedReportError."""
+    try:
+        return telemetry_pb2.Report.FromString(message)
+    except DecodeError as error:
+        raise MalformedReportError("the message is not a Report") from error
+
+
+class StreamProtocol:
+    """The protocol state of one stream, which is for one node."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self._subscriptions: dict[int, tuple[str, ...]] = {}
+        self._answered = 0
+
+    def subscribe(self, generation: int, metrics: tuple[str, ...]) -> None:
+        """Record a subscription that is being sent. Generations increase."""
+        self._subscriptions[generation] = metrics
+        if len(self._subscriptions) > _MOST_SUBSCRIPTIONS:
+            del self._subscriptions[next(iter(self._subscriptions))]
+
+    def decode(self, report: telemetry_pb2.Report, *, known: bool) -> Delta:
+        """Return the changes in a report. `known`: whether the store has readings of the node. Raises MalformedReportError.
+
+        A report refers to the subscription of its own generation, also while the next one is being sent.
+        """
+        if report.node_name != self.node:
+            other = report.node_name[:300] or "one without a name"
+            raise MalformedReportError(f"this stream is for node {self.node}, not {other}")
+        if (metrics := self._subscriptions.get(report.generation)) is None:
+            raise MalformedReportError(f"generation {report.generation} was never subscribed to")
+        # A delta needs a previous full report; a node that was dropped from the store must send one again.
+        if not report.full and (report.generation != self._answered or not known):
+            raise MalformedReportError("a full report is required first")
+        delta = codec.decode(report, metrics)
+        if report.generation != self._answered:
+            self._answered = report.generation
+            self._subscriptions = {
+                g: names for g, names in self._subscriptions.items() if g >= report.generation
+            }
+        return delta
+
 
 log = logs.get(__name__)
 
@@ -114,3 +167,67 @@ class AgentStream:
             log.debug("subscription not sent", node=self.node, error=str(error))
         finally:
             self._sending = None
+
+
+T = TypeVar("T")
+
+_REMEMBERED = 20_000
+"""Nodes with a rate limiter; bounded, so that a flood of invented names does not fill memory."""
+
+
+class TooManyError(Exception):
+    """A node has too many streams, or starts them too often; the message is for both ends."""
+
+
+class StreamRegistry(Generic[T]):
+    """Streams by node. The newest is current: an agent may reconnect before its lost stream times out here.
+
+    Two agents with one node name replace each other, at most at the rate that `pause` allows.
+    """
+
+    def __init__(self, limits: AgentLimits) -> None:
+        self._limits = limits
+        self._current: dict[str, T] = {}
+        self._open: dict[str, int] = {}
+        self._beginnings: OrderedDict[str, TokenBucket] = OrderedDict()
+
+    def __len__(self) -> int:
+        """The number of nodes with a stream."""
+        return len(self._current)
+
+    @property
+    def current(self) -> tuple[T, ...]:
+        """The current streams."""
+        return tuple(self._current.values())
+
+    def enter(self, node: str, stream: T, now: float) -> T | None:
+        """Add a stream; return the one it replaces, or None. Raises TooManyError."""
+        if self._open.get(node, 0) >= self._limits.streams_per_node:
+            raise TooManyError(
+                f"node {node} already has {self._limits.streams_per_node} open streams"
+            )
+        if not self._bucket(node).take_now(now):
+            raise TooManyError(f"streams of node {node} are opened too often")
+        self._open[node] = self._open.get(node, 0) + 1
+        before, self._current[node] = self._current.get(node), stream
+        return before
+
+    def leave(self, node: str, stream: T) -> bool:
+        """Remove a stream; returns whether it was the current one of its node."""
+        self._open[node] -= 1
+        if not self._open[node]:
+            del self._open[node]
+        current = self._current.get(node) is stream
+        if current:
+            del self._current[node]
+        return current
+
+    def _bucket(self, node: str) -> TokenBucket:
+        bucket = self._beginnings.get(node)
+        if bucket is None:
+            bucket = TokenBucket(1 / self._limits.pause, self._limits.beginnings)
+            self._beginnings[node] = bucket
+        self._beginnings.move_to_end(node)
+        if len(self._beginnings) > _REMEMBERED:
+            self._beginnings.popitem(last=False)
+        return bucket

@@ -21,7 +21,7 @@ from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
 from evaluator.core.report import Effects, joined
-from evaluator.features.pages.explain import peers, wording
+from evaluator.features.pages.explain import wording
 from evaluator.features.pages.explain.states import Codes, states_of
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
 
@@ -105,7 +105,7 @@ def explain(
         rules: list[dict[str, Any]] = []
         for number in range(len(strategy.rules)):
             found = _rule(decision.states[name], number, table, now=now)
-            found |= yield from peers.of_rule(decision.states[name], number, table, codes)
+            found |= yield from wording.groups_of_rule(decision.states[name], number, table, codes)
             rules.append(found)
             yield
         operator = "allOf" if strategy.all_of else "anyOf"

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, NodeIndex
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.core.sources.formats import prometheus_vector
 from evaluator.core.sources.formats.answer import SourceError
 from evaluator.core.sources.formats.prometheus_vector import MatrixSeries

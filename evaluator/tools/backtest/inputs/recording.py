@@ -7,7 +7,7 @@ import numpy as np
 
 from evaluator.core.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import Floats, NodeIndex
-from evaluator.core.sources.formats.node_join import NodeNames, named
+from evaluator.core.sources.formats.answer import NodeNames, named
 from evaluator.tools.backtest.inputs.openmetrics import TextSeries
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Series

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Recording
 from plimsoll import durations, rfc3339

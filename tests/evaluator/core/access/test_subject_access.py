@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from evaluator.core.access import subject_access
-from evaluator.core.access.subject_access import AccessReviewer
+from evaluator.core.access import guard
+from evaluator.core.access.guard import AccessReviewer
 from evaluator.core.access.user import NonResourceAttributes, UnreviewedError, User
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import AccessReview
@@ -113,7 +113,7 @@ async def test_silent_api_server_permits_nothing_even_after_a_permission(
 async def test_flood_of_denials_is_bounded_and_displaces_no_permission(
     authority, clock, monkeypatch
 ):
-    monkeypatch.setattr(subject_access, "_MOST", 10)
+    monkeypatch.setattr(guard, "_MOST", 10)
     reviewer = AccessReviewer(authority, clock=clock)
     await reviewer.review(JANE, PATH)
     for number in range(50):

@@ -28,7 +28,7 @@ from evaluator.features.pages.explain.pod import explain_pod
 from evaluator.features.pages.explain.pod_summary import PodContext
 from evaluator.features.pages.explain.policy import explain
 from evaluator.features.pages.explain.states import states_of
-from evaluator.features.pages.violation_times import ViolationTimes
+from evaluator.features.pages.sources import ViolationTimes
 from evaluator.features.requeue import plan
 from wire.codec import Delta
 

@@ -14,8 +14,7 @@ import pytest
 
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Address, Node, NodeStatus
-from evaluator.core.sources.formats.answer import SourceError
-from evaluator.core.sources.formats.node_join import NodeNames
+from evaluator.core.sources.formats.answer import NodeNames, SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus
 from evaluator.core.sources.queries import Queries, parse
 from tests.patience import PATIENCE

@@ -6,7 +6,7 @@ import pytest
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
-from evaluator.core.sources.registrations import Registrations
+from evaluator.core.sources.build import Registrations
 from wire.codec import Delta
 
 STALE = 30.0

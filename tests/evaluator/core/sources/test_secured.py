@@ -15,7 +15,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.authn import Authorizer
-from evaluator.core.sources.agents.limits import AgentLimits
+from evaluator.core.sources.agents.options import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from evaluator.core.sources.agents.tls import Certificates, Files
 from evaluator.core.tls import TlsError

@@ -9,9 +9,7 @@ from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodSta
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History
-from evaluator.features.history.metrics import HistoryMetrics
-from evaluator.features.history.recorder import Recorder
-from evaluator.features.history.restore import restored
+from evaluator.features.history.recorder import HistoryMetrics, Recorder, restored
 from evaluator.features.history.series import Series
 from wire.codec import Delta
 

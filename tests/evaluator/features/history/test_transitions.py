@@ -13,8 +13,7 @@ from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History, Query
-from evaluator.features.history.metrics import HistoryMetrics
-from evaluator.features.history.recorder import Recorder
+from evaluator.features.history.recorder import HistoryMetrics, Recorder
 from evaluator.features.history.records import TRANSITIONS, Kind
 from evaluator.features.history.series import Series
 from tests.examples import examples

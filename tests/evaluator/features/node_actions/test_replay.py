@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy import parse
-from evaluator.core.replay import Period
+from evaluator.core.simulation import Period
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import TaintsAndConditions
 from evaluator.features.node_actions.limit import NodeLimit

@@ -22,9 +22,8 @@ from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActio
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
-from evaluator.features.pages.sources import PageSources
+from evaluator.features.pages.sources import PageSources, ViolationTimes
 from evaluator.features.pages.targets import Targets
-from evaluator.features.pages.violation_times import ViolationTimes
 from evaluator.features.scorers.feature import NO_SCORERS
 from plimsoll.http.types import Parts, Request
 from wire import codec, telemetry_pb2

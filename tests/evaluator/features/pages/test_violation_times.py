@@ -6,7 +6,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
-from evaluator.features.pages.violation_times import ViolationTimes
+from evaluator.features.pages.sources import ViolationTimes
 from wire.codec import Delta
 
 KEY, START = PolicyKey("ns", "demo"), 1000.0

@@ -6,8 +6,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
-from evaluator.features.problems.controller import ProblemEventController
-from evaluator.features.problems.metrics import ProblemMetrics
+from evaluator.features.problems.controller import ProblemEventController, ProblemMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.eventually import eventually
 from wire.problems import ProblemEvent

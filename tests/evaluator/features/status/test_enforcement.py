@@ -19,7 +19,7 @@ from evaluator.features.node_actions.report import ActionEffects
 from evaluator.features.pages.explain.policy import explain
 from evaluator.features.registry import VOCABULARY
 from evaluator.features.requeue.plan import newly_allowed
-from evaluator.features.status import event_plan as policy_events
+from evaluator.features.status import plan as policy_events
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 

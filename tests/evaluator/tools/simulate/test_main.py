@@ -11,7 +11,7 @@ import pytest
 
 from evaluator.main import main
 from evaluator.tools.closed_loop.workload import TRACE_VALUES
-from evaluator.tools.simulate.picture import as_svg
+from evaluator.tools.simulate.report import as_svg
 
 DEPLOY = Path(__file__).parents[4] / "deploy"
 BALANCE = str(DEPLOY / "examples/balance/policy.yaml")

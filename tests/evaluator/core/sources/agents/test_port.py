@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.config import Settings
-from evaluator.core.sources.agents import port
+from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.tls import TlsError
 
@@ -19,10 +19,12 @@ DEFAULT = Files("/no/c", "/no/k", "/no/a")
 )
 def test_agent_port_uses_the_scheduler_certificates_by_default(given, names):
     with pytest.raises(TlsError, match=names):
-        port.certificates(Settings(**given), DEFAULT)
+        authn.certificates(Settings(**given), DEFAULT)
 
 
 def test_a_node_must_exist():
-    authorizer = port.authorizer(Settings(), None, plain=True, exists=lambda node: node == "node-b")
+    authorizer = authn.authorizer(
+        Settings(), None, plain=True, exists=lambda node: node == "node-b"
+    )
     assert authorizer.missing("node-b") is None
     assert authorizer.missing("node-a").sentence == "there is no node node-a in the cluster"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.core.readings.store import Store
-from evaluator.core.sources.agents.protocol import StreamProtocol, parse
+from evaluator.core.sources.agents.stream import StreamProtocol, parse
 from wire import telemetry_pb2
 from wire.codec import MalformedReportError
 

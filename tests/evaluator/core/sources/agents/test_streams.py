@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.core.sources.agents.limits import AgentLimits
-from evaluator.core.sources.agents.streams import StreamRegistry, TooManyError
+from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.stream import StreamRegistry, TooManyError
 
 
 def registry(**limits):
@@ -67,7 +67,7 @@ def test_rejected_stream_changes_nothing():
 
 
 def test_short_lived_names_are_forgotten(monkeypatch):
-    monkeypatch.setattr("evaluator.core.sources.agents.streams._REMEMBERED", 10)
+    monkeypatch.setattr("evaluator.core.sources.agents.stream._REMEMBERED", 10)
     made = registry(beginnings=1)
     for number in range(1000):
         made.enter(f"node-{number}", number, 0.0)

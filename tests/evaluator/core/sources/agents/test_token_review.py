@@ -10,8 +10,8 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.pod import Pod, PodSpec
+from evaluator.core.sources.agents.authn import TokenAuthenticator
 from evaluator.core.sources.agents.identity import address
-from evaluator.core.sources.agents.token_review import TokenAuthenticator
 from tests.clock import Clock
 
 NODE = "authentication.kubernetes.io/node-name"

@@ -10,7 +10,7 @@ from evaluator.core.readings.peers import LabelGroups
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain, overview
 from evaluator.features.pages.explain.states import counts, states_of
-from evaluator.features.status import held_back
+from evaluator.features.status.conditions import peers_held_back
 from wire.codec import Delta
 
 TYPE = "node.kubernetes.io/instance-type"
@@ -73,7 +73,7 @@ def test_held_back_nodes_are_named_everywhere(parsed, rule):
         "heldback": 4,
         "clear": 14,
     }
-    part = held_back.part(decision)
+    part = peers_held_back(decision)
     (condition,) = part.conditions
     assert (condition.type, condition.status, condition.reason) == (
         "PeersHeldBack",
@@ -88,4 +88,4 @@ def test_policy_without_rules_on_peers_says_nothing_about_them(parsed, rule):
     policy = parsed(dontschedule=[rule("latency GreaterThan 5")])
     store = Store(stale_after=30.0, started=0.0)
     decision = decide([policy], ["node"], store, now=0.0).policies[policy.key]
-    assert held_back.part(decision).conditions == ()
+    assert peers_held_back(decision).conditions == ()
