@@ -34,6 +34,8 @@ def _no_metrics(_registry: CollectorRegistry) -> None:
 class Written(Generic[Options]):
     """What a feature writes to nodes. `removals` yields the writes that remove it; `options`: the flags of `clean` for it."""
 
+    what: str
+    """As the help of `clean` names it."""
     options: type[Options]
     removals: Callable[[Options, Node], Iterator[Removal]]
 

@@ -136,7 +136,7 @@ class ActionKind(StrEnum):
     """What was done."""
 
     WRITTEN = "written"
-    """Labels, taints or conditions of a node."""
+    """To a node."""
     NOT_WRITTEN = "not written"
     EVICTED = "evicted"
     NOT_EVICTED = "not evicted"

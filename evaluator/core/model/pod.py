@@ -1,4 +1,4 @@
-"""The fields of core/v1 Pod that placement, evictions and requeueing read; other fields are skipped, not decoded.
+"""The fields of core/v1 Pod that the core and most features read; other fields are skipped, not decoded.
 
 Features that require all pods read more: `evaluator.core.model.pod_spec_view`.
 """
@@ -145,7 +145,7 @@ class Pod(msgspec.Struct):
 
     @property
     def placement(self) -> tuple[Any, ...]:
-        """All fields that matter for eviction and requeueing; everything except the version."""
+        """All fields except the version."""
         meta = self.metadata
         identity = (meta.uid, meta.labels, meta.annotations, meta.deletion_timestamp)
         return (*identity, self.spec, self.status)

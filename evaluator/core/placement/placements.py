@@ -149,7 +149,7 @@ class Placements:
     def without_departed(self, policy: Policy, table: MetricTable) -> MetricTable:
         """Return a table without what pods of the policy's namespace add that left since the readings.
 
-        So a node is not emptied further than it must be while its readings still include pods that were evicted. Pods of
+        So a node is not emptied further than it must be while its readings still include pods that have left. Pods of
         other namespaces do not count: a tenant must not end violations of another's policy.
         """
         if not self.departed or not self.enabled or not policy.counts_placed:
@@ -213,7 +213,7 @@ class Placements:
         return crowded
 
     def is_new(self, uid: str, decision: Decision, decisions: Decisions) -> bool:
-        """Return whether a policy's readings for evictions do not include a pod yet, so that they say nothing about it."""
+        """Return whether the readings of a policy's deschedule rules do not include a pod yet, so that they say nothing about it."""
         bound, node = self.ledger.at(uid), self.ledger.node(uid)
         position = decisions.table.nodes.position.get(node)
         if (

@@ -243,8 +243,9 @@ class _History:
 
     def held(self, policy: Policy, now: float) -> Mask | None:
         """Return the nodes that stay in violation of a policy; None if there are none."""
-        determines = any(name.row.determines_compliance for name in policy.strategies)
-        return self._holds(policy, self._applied.nodes, now) if self._holds and determines else None
+        if self._holds is None or not any(n.row.determines_compliance for n in policy.strategies):
+            return None
+        return self._holds(policy, self._applied.nodes, now)
 
     def previous(self, policy: Policy, name: StrategyName, held: Mask | None) -> PreviousState:
         """Return the previous state of a strategy. `held`: the nodes that stay in violation of the policy."""

@@ -44,7 +44,7 @@ def _leads() -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
-    """What controllers that write nodes or evict pods need of the core, made in `evaluator/core/assembly.py`.
+    """What controllers that write while this replica leads need of the core, made in `evaluator/core/assembly.py`.
 
     `bucket` permits writes of nodes, of all features together. `rng` is for jitter.
     """

@@ -27,7 +27,7 @@ class Kind(StrEnum):
     """A policy was created, edited or deleted."""
     LEADER = "leader"
     WRITTEN = "written"
-    """Labels, taints or conditions were written to a node."""
+    """Something was written to a node."""
     NOT_WRITTEN = "not written"
     EVICTED = "evicted"
     NOT_EVICTED = "not evicted"

@@ -96,5 +96,7 @@ FEATURE = Feature(
     options=FeatureOptions,
     metrics=LabelMetrics,
     wire=wire,
-    written=Written(options=FeatureOptions, removals=removals),
+    written=Written(
+        what="labels that its field manager owns", options=FeatureOptions, removals=removals
+    ),
 )

@@ -81,6 +81,6 @@ FEATURE = Feature(
     options=FeatureOptions,
     metrics=MemoryMetrics,
     wire=wire,
-    written=Written(options=FeatureOptions, removals=removals),
+    written=Written(what=f"the annotation {ANNOTATION}", options=FeatureOptions, removals=removals),
     vocabulary=Vocabulary(actions=(MEMORY,), of_policies=(PREFIX,)),
 )

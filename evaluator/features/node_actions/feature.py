@@ -158,7 +158,11 @@ FEATURE = Feature(
     options=NodeActionOptions,
     metrics=NodeActionMetrics,
     wire=wire,
-    written=Written(options=RemovalOptions, removals=removals),
+    written=Written(
+        what="conditions that its field manager owns, and taints with its prefixes",
+        options=RemovalOptions,
+        removals=removals,
+    ),
     replayable=Replayable(options=ReplayOptions, start=replay),
     vocabulary=Vocabulary(actions=(NODE_ACTIONS,)),
 )

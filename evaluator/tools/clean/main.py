@@ -21,13 +21,6 @@ from plimsoll.flags import option
 from plimsoll.text import counted
 
 PROGRAM = "plimsoll-evaluator clean"
-_ABOUT = """
-Removes from all nodes what Plimsoll wrote: labels and conditions that its field manager owns, and taints with its prefixes; and the
-status of all policies, which is out of date without an evaluator. Labels,
-taints and conditions of others stay. A running evaluator would write them again: scale it to 0 replicas first. The command waits
-until its pods have ended and its Lease is released or has expired, and lists all nodes once more after its last write. An evaluator
-whose policies are deleted removes everything by itself. Prints each node.
-"""
 _EXAMPLES = """
 exit status: 0 if nothing is left, 1 if an evaluator runs or a call failed, 2 for wrong flags. It is safe to run again.
 
@@ -81,6 +74,18 @@ WRITTEN = [feature.written for feature in reversed(FEATURES) if feature.written 
 """What features write to nodes, the last feature first."""
 SETTINGS: tuple[type[Any], ...] = (CleanSettings, *(written.options for written in WRITTEN))
 """The classes of flags."""
+
+
+_WRITTEN = "\n".join(f"  {written.what}" for written in reversed(WRITTEN))
+_ABOUT = f"""
+Removes from all nodes what Plimsoll wrote:
+{_WRITTEN}
+and the status of all policies, which is out of date without an evaluator. What others wrote stays.
+
+A running evaluator would write it again: scale it to 0 replicas first. The command waits until its pods have ended and its Lease
+is released or has expired, and lists all nodes once more after its last write. An evaluator whose policies are deleted removes
+everything by itself. Prints each node.
+"""
 
 
 def main(argv: Sequence[str]) -> int:

@@ -102,7 +102,9 @@ async def test_clean_without_node_actions_removes_labels_only(
     found = await api.get(node)
     assert found["spec"]["taints"] == [FOREIGN, TAINT]
     assert conditions(found) == ["Ready", "example.com/Ill"]
-    assert "taintPrefix" not in await without_node_actions(*flags, "--help")
+    shown = await without_node_actions(*flags, "--help")
+    assert "taint" not in shown
+    assert "the annotation plimsoll.io/memory\n" in shown
 
 
 async def test_backtest_without_node_actions_replays_without_taints(tmp_path, without_node_actions):
