@@ -151,7 +151,7 @@ async def test_file_on_a_node_becomes_a_reading(fleet, source):
 async def test_queries_of_the_docs_are_valid(source):
     """By the real parser; agents with only a text file lack most series."""
     page = (ROOT / "docs/sources.md").read_text()
-    shown = "\n".join(re.findall(r"```yaml\n(# what policies.*?)```", page, re.DOTALL))
+    shown = "\n".join(re.findall(r"```yaml\n(# name in policies.*?)```", page, re.DOTALL))
     strict = re.search(r"`(my_metric and .*?)`", page)[1]
     asked = await source(f"{shown}\nstrict: {strict}\n")
     await settled(asked, "up", {"node-a": 1.0, "node-b": 1.0})
