@@ -5,8 +5,8 @@ from pathlib import Path
 
 from evaluator.config import Settings
 from evaluator.core.metrics import Metrics
-from evaluator.core.sources.formats.coverage import Coverage
 from evaluator.core.sources.options import SourceOptions
+from evaluator.core.sources.poller import Coverage
 from plimsoll import flags
 
 PAGE = (Path(__file__).parents[2] / "docs/sources.md").read_text()

@@ -1,6 +1,6 @@
 """What of an agent's reports becomes a line of the recording."""
 
-from evaluator.tools.record.recorder import Recorder
+from evaluator.tools.record import Recorder
 from wire.codec import Delta
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.sources.formats.coverage import Coverage, Line
+from evaluator.core.sources.poller import Coverage, Line
 
 
 @pytest.fixture

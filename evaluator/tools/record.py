@@ -1,29 +1,147 @@
-"""The command `plimsoll-evaluator record`: opens the agents' port, subscribes agents to metrics, writes their reports to files."""
+"""The command `plimsoll-evaluator record`: opens the agents' port, subscribes agents to metrics, writes their reports to files.
+
+It is no replica of the evaluator: it decides and writes nothing in a cluster.
+"""
 
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import sys
 import time
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents import authn
+from evaluator.core.sources.agents.options import AgentOptions
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.tls import TlsError
 from evaluator.tools.backtest import policies
 from evaluator.tools.backtest.policies import PoliciesError
-from evaluator.tools.record.options import Options
-from evaluator.tools.record.recorder import Recorder
-from plimsoll import flags, logs
+from plimsoll import durations, flags, logs, sizes
 from plimsoll.commandline import Parser
+from plimsoll.flags import option
 from plimsoll.http.addresses import Address
+from plimsoll.logs import LogOptions
+from plimsoll.recording import text
+from plimsoll.recording.names import metric_names
+from plimsoll.recording.options import RecordingOptions
 from plimsoll.recording.spool import Spool, SpoolError
+from wire.codec import Delta
+
+
+class Recorder:
+    """Collects one line per metric that a report confirms, changed or not, until they are taken.
+
+    A metric that the node does not have, or of which it has several series, is NaN: missing at once, as for the live
+    evaluator. A metric whose source cannot be read has no line, so that it becomes stale.
+    """
+
+    version = 0
+    """Constant: nothing is decided here."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._readings: dict[str, dict[str, str]] = {}
+        """Node → metric → value as text."""
+        self._lines: list[str] = []
+        self.samples = 0
+        """Lines so far."""
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes that have reported."""
+        return len(self._readings)
+
+    def knows(self, node: str) -> bool:
+        """Whether deltas of a node can be applied."""
+        return node in self._readings
+
+    def report(self, node: str, report: Delta, _at: float) -> None:
+        """Add the samples of a report."""
+        readings = self._readings.setdefault(node, {})
+        readings.update(dict.fromkeys([*report.absent, *report.several], "NaN"))
+        readings.update((name, _number(value)) for name, value in report.values.items())
+        unread = set(report.unread)
+        stamp = text.timestamp(self._clock())
+        lines = [
+            f"{text.head(name, node)} {value} {stamp}\n"
+            for name, value in readings.items()
+            if name not in unread
+        ]
+        self._lines += lines
+        self.samples += len(lines)
+
+    def take(self) -> bytes:
+        """Return the lines since the last call."""
+        lines, self._lines = self._lines, []
+        return "".join(lines).encode()
+
+
+def _number(value: float) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(RecordingOptions, AgentOptions, LogOptions):
+    """The flags beside --file. Times are in seconds."""
+
+    every: float = option(
+        "every",
+        15.0,
+        "how often agents report; changed .prom files are reported at once",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+    max_size: int = option(
+        "max-size",
+        10 << 30,
+        "bytes of the files of all nodes; the oldest are deleted",
+        metavar="SIZE",
+        parse=sizes.size,
+    )
+    metrics: frozenset[str] = option(
+        "metrics",
+        frozenset(),
+        "names of metrics to record beside those of the policies, separated by commas",
+        metavar="NAMES",
+        parse=metric_names,
+    )
+    bind_address: str = option(
+        "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
+    )
+    kube_config: str = option(
+        "kubeConfig",
+        "",
+        "as the evaluator's flag; only for --agentIdentity=token, to review tokens",
+        env="KUBECONFIG",
+        metavar="FILE",
+    )
+
+    def mistakes(self) -> list[str]:
+        """Mistakes in the combination of flags, one sentence each."""
+        sentences = [*self.recording_mistakes()]
+        if not self.agent_unsafe and not self.agent_cert:
+            sentences.append(
+                "--agentCert and --agentKey are missing: name the certificate of this port, or pass --agentUnsafe to record what "
+                "any client reports"
+            )
+        elif (
+            not self.agent_unsafe and self.agent_identity == "certificate" and not self.agent_cacert
+        ):
+            sentences.append(
+                "--agentCacert is missing: name the CA of the agents' certificates, or use --agentIdentity=token"
+            )
+        return sentences + self.agent_mistakes(plain=self.agent_unsafe)
+
 
 log = logs.get(__name__)
 

@@ -7,8 +7,8 @@ import sys
 import pytest
 import yaml
 
+from evaluator.tools import record
 from evaluator.tools.backtest import main as backtest
-from evaluator.tools.record import main
 from tests.evaluator.conftest import make_tas
 from tests.evaluator.core.sources.conftest import run as run
 from tests.evaluator.core.sources.test_secured import Pki
@@ -119,7 +119,7 @@ async def test_all_nodes_are_recorded_also_after_a_kill_and_the_backtest_reads_i
 def test_mistakes_get_one_sentence(flags, message, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        main.main(flags)
+        record.main(flags)
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
 
@@ -127,11 +127,11 @@ def test_mistakes_get_one_sentence(flags, message, capsys, tmp_path, monkeypatch
 def test_without_any_report_the_exit_status_is_2(tmp_path, capsys):
     flags = [f"--dir={tmp_path}", "--metrics=a", "--agentPort=0", "--for=1ms", "--agentUnsafe"]
     flags += LOOPBACK
-    assert main.main(flags) == 2
+    assert record.main(flags) == 2
     assert "0 samples of 0 nodes" in capsys.readouterr().err
 
 
 def test_a_missing_certificate_names_the_flag(tmp_path, capsys):
     files = [f"--{flag}=/no/{flag}" for flag in ("agentCert", "agentKey", "agentCacert")]
-    assert main.main([f"--dir={tmp_path}", "--metrics=a", "--agentPort=0", *files]) == 1
+    assert record.main([f"--dir={tmp_path}", "--metrics=a", "--agentPort=0", *files]) == 1
     assert "/no/agentCert with key /no/agentKey cannot be used" in capsys.readouterr().err
