@@ -107,7 +107,7 @@ class MemoryController(NodeWriter[str]):
             if state is None:
                 continue
             for number in state.found.per_rule[position].nonzero()[0].tolist():
-                metric = state.rules[number].metric
+                metric = state.rules[number].base
                 if (column := decisions.table.columns.get(metric)) is not None:
                     cause = self._cause_of(metric, node, column.source_at(position))
                     found += devices(cause)

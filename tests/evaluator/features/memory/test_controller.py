@@ -236,6 +236,18 @@ async def test_devices_of_causes_are_counted_shown_and_survive_a_restart(world):
     assert "devices" not in json.loads(await world.annotation("b"))["scores"]["ns/demo"]
 
 
+async def test_device_of_a_rule_on_peers_is_that_of_its_base(api, world):
+    nodes = [f"n{number}" for number in range(12)]
+    for name in nodes:
+        await api.node(name)
+    world = World(world.kube, api, dontschedule=[make_rule("m:peer_deviation GreaterThan 6")])
+    world.causes["m", "n3"] = "serial=NVME-1"
+    values = dict.fromkeys(nodes, 1.0)
+    assert (await world.decide(**values | {"n3": 9.0})).keys() == {"n3"}
+    found = json.loads(await world.annotation("n3"))["scores"]["ns/demo"]
+    assert [*found["devices"]] == ["serial=NVME-1"]
+
+
 async def test_gauge_status_and_page_name_the_nodes_that_the_decision_holds(world):
     report = MemoryReport(
         world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
