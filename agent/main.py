@@ -19,9 +19,8 @@ from agent.stream.fanout import StreamFanout
 from collectors import registry
 from plimsoll import VERSION, logs
 from plimsoll.http import addresses
-from plimsoll.http.addresses import Address
+from plimsoll.http.addresses import Address, ListenError
 from plimsoll.http.limits import Limits
-from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
 from plimsoll.process import memory
 from plimsoll.text import SentenceError

@@ -15,7 +15,7 @@ from evaluator.core.sources.queries import QueriesError
 from evaluator.core.tls import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
-from plimsoll.http.listen import ListenError
+from plimsoll.http.addresses import ListenError
 from plimsoll.process import garbage, memory
 
 PROGRAM = "plimsoll-evaluator"

@@ -1,4 +1,4 @@
-"""Makes text of others safe to include in messages: one line, printable, bounded; and suggests names similar to a misspelt one.
+"""Makes text of others safe to include in messages: one line, printable, bounded, without secrets; and suggests similar names.
 
 Messages appear in policy statuses, in replies to agents and schedulers, and on terminals, not only in logs.
 """
@@ -11,7 +11,9 @@ from collections.abc import Iterable
 LONGEST = 500
 """Maximum characters of a message."""
 _SHOWN = 80
-
+_HIDDEN = "[hidden]"
+_SHORTEST = 4
+"""Minimum characters of a secret. Removing shorter ones would garble words and hide nothing."""
 _SHARED = 0.4
 """Share of letter pairs that two names must have in common before they are compared letter by letter, which is slow."""
 _COMPARED = 8
@@ -99,3 +101,12 @@ def _ratio(a: str, b: str) -> float:
     import difflib  # for few error messages
 
     return difflib.SequenceMatcher(None, a.lower(), b.lower(), autojunk=False).ratio()
+
+
+def redacted(text: str, *secrets: str) -> str:
+    """Return the text without these secrets; of one like `Bearer abc`, the last word is the secret."""
+    for secret in secrets:
+        credential = secret.split(" ")[-1]
+        if len(credential) >= _SHORTEST:
+            text = text.replace(credential, _HIDDEN)
+    return text

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from plimsoll import logs
-from plimsoll.http import listen as sockets
+from plimsoll.http import addresses as sockets
 from plimsoll.http.addresses import Address
 from plimsoll.http.body import BodyReader
 from plimsoll.http.connection import Connection

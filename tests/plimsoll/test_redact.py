@@ -2,7 +2,7 @@
 
 import pytest
 
-from plimsoll.redact import redacted
+from plimsoll.text import redacted
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,7 @@ from evaluator.core.access.review_limits import (
 from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from plimsoll import logs
-from plimsoll.redact import redacted
-from plimsoll.text import one_line
+from plimsoll.text import one_line, redacted
 
 log = logs.get(__name__)
 

@@ -10,8 +10,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from evaluator.core.model import api_status
-from plimsoll.redact import redacted
-from plimsoll.text import SentenceError, one_line
+from plimsoll.text import SentenceError, one_line, redacted
 
 _TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=5)
 """Of a request. A busy API server may take many seconds before the first byte of a page; connecting to a live one takes none."""

@@ -16,7 +16,7 @@ from evaluator.core.sources.formats.prometheus_vector import Join
 from evaluator.core.sources.queries import Queries
 from evaluator.core.tls import TlsError
 from plimsoll import VERSION, durations
-from plimsoll.redact import redacted
+from plimsoll.text import redacted
 
 _LARGEST = 64 << 20
 """Bytes of a response: 5,000 nodes take one or two million; larger ones come from queries that match too much."""

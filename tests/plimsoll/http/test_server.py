@@ -11,9 +11,8 @@ from http import HTTPStatus
 
 import pytest
 
-from plimsoll.http.addresses import Address
+from plimsoll.http.addresses import Address, ListenError
 from plimsoll.http.limits import Limits, RequestRate
-from plimsoll.http.listen import ListenError
 from plimsoll.http.server import Server
 from plimsoll.http.types import Parts, Request, Response
 from tests.patience import PATIENCE
