@@ -11,7 +11,7 @@ from collectors.gpu import Gpu, nvml
 from collectors.interface.host import Host
 from collectors.kernel_events import ENTRY as KERNEL_EVENTS
 from collectors.netclass import ENTRY as NETCLASS
-from collectors.shared import xids
+from collectors.problems import xids
 from plimsoll.kernellog.readers import FileReader
 from sandbox.gpus import FakeLibrary
 from sandbox.inject import FAULTS, RECOVERY_ACTIONS, InjectError, inject, kernel_log, repair
