@@ -61,6 +61,7 @@ async def main() -> int:
                     findings += await opened(context, name, keep=scheme == "light")
                 await context.close()
             findings += await without_evaluator(browser)
+            await with_another_service(browser)
             await browser.close()
     for finding in findings:
         print(finding, file=sys.stderr)
@@ -109,6 +110,21 @@ async def without_evaluator(browser: Any) -> list[str]:
     shown = await page.get_by_text("plimsoll.io/shop.responsive=violating").count()
     await page.close()
     return [] if shown else ["without the evaluator: the node's taint is not shown"]
+
+
+async def with_another_service(browser: Any) -> None:
+    """Enter the name of another Service in the plugin's settings: the section then names it. Raises TimeoutError."""
+    page = await browser.new_page()
+    page.set_default_timeout(TIMEOUT * 1000)
+    await page.route("**/*", at_home)
+    await page.goto(f"{ORIGIN}/settings/plugins/headlamp-plimsoll")
+    await page.get_by_label("Service").fill("other")
+    await page.get_by_role("button", name="Save").click()
+    # Headlamp stores settings half a second later.
+    await page.wait_for_function("localStorage.getItem('pluginConfigs')?.includes('other')")
+    await page.goto(f"{ORIGIN}/c/sandbox/nodes/node-a")
+    await page.get_by_text('services "other" not found').wait_for()
+    await page.close()
 
 
 async def at_home(route: Route) -> None:
