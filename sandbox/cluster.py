@@ -291,7 +291,7 @@ class Cluster:
                         last_response = str(error)
                     await asyncio.sleep(_POLL)
         except TimeoutError:
-            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} says: {last_response}"
+            text = f"{name} is not ready after {self.spec.ready_timeout:g} s; {url} returned: {last_response}"
             raise ProcessError(text + self.processes.log_end(name)) from None
 
 

@@ -33,7 +33,7 @@ class GangDemo:
     async def _wait(self) -> None:
         self._narrator.step("A gang of three has two pods and waits for the third")
         self._narrator.paragraph(
-            "train's pods say `podGroup: train` and `minAvailable: 3`, and have the scheduling gate plimsoll.io/gang. Each "
+            "train's pods have `podGroup: train` and `minAvailable: 3`, and the scheduling gate plimsoll.io/gang. Each "
             "takes 5 of a node's 8 cores, so that no node has room for two."
         )
         await self._stage.apply("gang-demo/00-namespace.yaml")

@@ -129,7 +129,7 @@ class HealthMetricDemo:
         await self._stage.apply("examples/observed-policy.yaml")
         self._write("node-b", 1)
         told = await self._narrator.wait_for(
-            "its status says what enforcement would change",
+            "its status lists what enforcement would change",
             lambda: self._enforced("tried-policy", "False", saying="node-b"),
         )
         self._narrator.print_output(told)

@@ -32,7 +32,7 @@ class NodeActionsDemo:
     async def _soft(self) -> None:
         self._narrator.step("node-b's disk reports errors: a condition and a soft taint")
         self._narrator.paragraph(
-            "disk-errors asks for `plimsoll.io/actions: condition,taint`. Its pods need no label, and kube-scheduler no "
+            "disk-errors has the annotation `plimsoll.io/actions: condition,taint`. Its pods need no label, and kube-scheduler no "
             "extender: taints concern every pod."
         )
         for node, errors in (("node-a", 0), ("node-b", 3), ("node-c", 0)):

@@ -38,7 +38,9 @@ class TypoDemo:
             "a warning names the right metric", lambda: self._warning(policy)
         )
         self._narrator.print_output(warning)
-        self._narrator.paragraph("Applied all the same, it changes nothing, and says so:")
+        self._narrator.paragraph(
+            "Applied all the same, it changes nothing, and its status names the mistake:"
+        )
         self._narrator.print_action(f"echo {document} | kubectl apply -f -")
         await self._api.create(POLICIES, policy)
         condition = await self._narrator.wait_for(
