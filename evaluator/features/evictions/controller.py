@@ -1,6 +1,7 @@
 """Evicts pods of violated deschedule policies through the Eviction API, which respects PodDisruptionBudgets."""
 
 import asyncio
+import math
 import time
 import uuid
 from collections.abc import Callable
@@ -73,6 +74,7 @@ class EvictionController:
         self._clock = clock
         self._wakeup = WakeUp()
         self._recent: dict[PolicyKey, tuple[float, ...]] = {}
+        self._planned_at = -math.inf
 
     def wake(self) -> None:
         """Plan soon."""
@@ -107,7 +109,7 @@ class EvictionController:
         return plan
 
     async def _plan(self) -> list[Eviction]:
-        moment = self._clock()
+        moment = self._planned_at = self._clock()
         self._recent = {
             key: kept
             for key, times in self._recent.items()
@@ -137,12 +139,12 @@ class EvictionController:
         return planned
 
     def _until_next_due(self) -> float | None:
-        now, period = self._clock(), self._pace.period
-        due = (at + period for times in self._recent.values() for at in times if at + period > now)
-        first = min(due, default=None)
+        """Return the seconds until a policy that the last plan had no eviction left for has one; None if there is none."""
+        ends = (at + self._pace.period for times in self._recent.values() for at in times)
+        first = min((end for end in ends if end > self._planned_at), default=None)
         if first is None or not self._may_evict():
             return None
-        return max(0.01, first - now)
+        return max(0.01, first - self._clock())
 
     async def _evict(self, eviction: Eviction) -> None:
         pod, key = eviction.pod, eviction.policy

@@ -1,7 +1,5 @@
 """Evictions on the sandbox's API server: rate-limited, within disruption budgets, with an event."""
 
-from types import SimpleNamespace
-
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -28,6 +26,24 @@ KEY = PolicyKey("default", "demo")
 REASON = "violating demo: health Equals 2"
 
 
+class Decided:
+    """The latest decisions; `on_read` is called before they are read."""
+
+    def __init__(self):
+        self.waiting_for = []
+        self._latest = Decisions()
+        self.on_read = lambda: None
+
+    @property
+    def latest(self):
+        self.on_read()
+        return self._latest
+
+    @latest.setter
+    def latest(self, decisions):
+        self._latest = decisions
+
+
 class Evicting:
     """An eviction controller in a fake environment: given violations, nodes and pods from the API server."""
 
@@ -37,7 +53,7 @@ class Evicting:
         self.clock = Clock()
         self.causes = NodeCauses()
         self.cluster = ClusterCache()
-        self.decided = SimpleNamespace(latest=Decisions(), waiting_for=[])
+        self.decided = Decided()
         self.evictor = EvictionController(
             WriteContext(
                 kube=kube,
@@ -148,6 +164,21 @@ async def test_pods_stay_until_another_node_can_take_them(api, world, until):
     assert await names(api) == ["web"]
     await api.merge("/api/v1/nodes/node-d", {"spec": {"unschedulable": None}})
     await until(lambda: world.counted("ok") == 1)
+
+
+async def test_period_that_ends_during_a_plan_ends_the_wait(api, world, until):
+    """The plan was a moment too early, and nothing else wakes the controller."""
+    for name in ("web-1", "web-2"):
+        await api.pod(name, "node-b")
+    await until(lambda: len(world.cluster.pods.objects) == 2)
+    world.violated("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    begin = world.clock.now
+
+    world.clock.now += 59.9
+    world.decided.on_read = lambda: setattr(world.clock, "now", begin + 60.1)
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 2)
 
 
 async def test_disruption_budget_is_respected_and_retried_next_period(api, world, until):
