@@ -14,7 +14,7 @@ EPOCH = 1_700_000_000.0
 
 def column(values, at):
     known = unknown(2, unreported=False)._replace(
-        values=np.array(values), at=np.array(at), samples=np.ones(2, np.int32)
+        measured=np.array(values), at=np.array(at), samples=np.ones(2, np.int32)
     )
     return known._replace(fresh=np.ones(2, bool))
 
