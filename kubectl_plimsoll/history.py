@@ -159,7 +159,8 @@ def _why(one: Mapping[str, Any]) -> str:
     if "rule" in one:
         value = one["reading"]
         text = "no reading" if value is None else readable(one["metric"], value, one["limit"])
-        parts.append(f"{one['rule']}: {text}")
+        origin = f" ({one['cause']})" if one.get("cause") else ""
+        parts.append(f"{one['rule']}: {text}{origin}")
     parts += [one["text"]] if "text" in one else []
     parts += [f"({one['why']})"] if one.get("why", "reading") != "reading" else []
     return " ".join(parts)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kubectl_plimsoll.table import Cell, Style, table
+from plimsoll.durations import format_duration
 from plimsoll.quantity import readable
 from plimsoll.text import counted, printable
 
@@ -39,6 +40,9 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
         f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
         f"{len(flawed)} with problems, {len(warned)} with warnings"
     )
+    for one in policies:
+        if flapping := _flapping(one, wide):
+            yield style.bad(f"flapping:  {_of(one, flapping)}")
     yield from _flaws(policies, style, wide)
     if wide:
         yield from ("", *policy_table(policies, style, wide))
@@ -68,10 +72,16 @@ def _of(policy: Page, text: str) -> str:
     return printable(f"{policy['policy']}: {text}")
 
 
+def _flapping(policy: Page, wide: bool) -> str:
+    """Return the nodes that a policy's memory keeps in violation."""
+    return _some(policy.get("flapping", []), wide, policy.get("flappingMore", 0))
+
+
 def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str]:
     """Return the table of policies."""
     head = ["NAMESPACE", "NAME", "MODE", "DONTSCHEDULE", "DESCHEDULE", "PROBLEMS", "WARNINGS"]
-    rows = []
+    remember = any("flapping" in entry for entry in policies)
+    rows: list[list[str | Cell]] = []
     for entry in policies:
         namespace, _, name = entry["policy"].partition("/")
         by_colour = {"bad": entry["problems"], "doubtful": entry.get("warnings", [])}
@@ -84,7 +94,10 @@ def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str
                 *(_sentences(texts, colour, wide) for colour, texts in by_colour.items()),
             ]
         )
-    return table(head, rows, style)
+        if remember:
+            flapping = _flapping(entry, wide)
+            rows[-1].append(Cell(flapping or "-", "bad" if flapping else ""))
+    return table([*head, "FLAPPING"] if remember else head, rows, style)
 
 
 def _sentences(texts: Sequence[str], colour: str, wide: bool) -> Cell:
@@ -125,6 +138,8 @@ def nodes(page: Page, style: Style, wide: bool) -> Iterator[str]:
         violated = [f"{policy}: {'+'.join(kinds)}" for policy, kinds in node["violates"].items()]
         labels = [f"{key}={value}" for key, value in node["labels"].items()]
         text = _some(violated, wide, node.get("violatesMore", 0))
+        if causes := node.get("causes"):
+            text += f" ({_some(causes, wide, node.get('causesMore', 0))})"
         rows.append(
             [
                 name,
@@ -165,10 +180,11 @@ def _scores(scores: Page, style: Style) -> Iterator[str]:
     for policy, one in scores.items():
         devices = [f"{found['device']}: {found['score']:g}" for found in one.get("devices", ())]
         score = Cell(f"{one['score']:g}", "bad" if one["violated"] else "")
-        rows.append([policy, score, one["lastViolation"], "; ".join(devices) or "-"])
+        flaps = Cell("flapping", "bad") if one.get("flapping") else "no"
+        rows.append([policy, score, flaps, one["lastViolation"], "; ".join(devices) or "-"])
     if rows:
         yield ""
-        yield from table(["MEMORY OF", "SCORE", "LAST VIOLATION", "DEVICES"], rows, style)
+        yield from table(["MEMORY OF", "SCORE", "FLAPS", "LAST VIOLATION", "DEVICES"], rows, style)
 
 
 def _problems(problems: Sequence[Page], style: Style) -> Iterator[str]:
@@ -337,6 +353,7 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     for warning in page.get("warnings", []):
         yield f"warning:  {style.doubtful(printable(warning))}"
     yield from _pods_add(page)
+    yield from _memory(page.get("memory"), style, wide)
     if would := mode.get("wouldChange"):
         for field, label in (
             ("nodesRefused", "nodes refused"),
@@ -359,6 +376,21 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(["STRATEGY", "RULE", "VIOLATED ON"], rows, style)
+
+
+def _memory(memory: Page | None, style: Style, wide: bool) -> Iterator[str]:
+    """Yield the scores of a policy's memory, those of flapping nodes first."""
+    if memory is None:
+        return
+    above = memory["flappingAbove"]
+    when = "never" if above is None else f"above {_text(above)}"
+    yield f"memory:   scores halve in {_text(format_duration(memory['halfLifeSeconds']))}; nodes flap {when}"
+    more = memory.get("nodesMore", 0)
+    for flaps, label in ((True, "flapping"), (False, "scores")):
+        found = [f"{n['node']} {n['score']}" for n in memory["nodes"] if n["flapping"] == flaps]
+        if found:
+            text = printable(_some(found, wide, 0 if flaps else more))
+            yield f"{label + ':':<10}{style.bad(text) if flaps else text}"
 
 
 def _pods_add(page: Page) -> Iterator[str]:

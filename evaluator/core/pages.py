@@ -145,6 +145,8 @@ class PagePart:
     evaluator: Callable[[], Facts] = dict
     """Of this replica."""
     policy: Callable[[Decision], Facts] = field(default=lambda _decision: {})
+    listed: Callable[[Decision], Facts] = field(default=lambda _decision: {})
+    """Of a policy in a list of policies."""
     node: Callable[[str], Facts] = field(default=lambda _name: {})
     """What it knows of the node of a name."""
     written: Callable[[Node | None], Facts] = field(default=lambda _node: {})

@@ -179,3 +179,9 @@ def test_watch_ends_quietly_with_its_reader(kubectl):
         running.stdout.close()
         assert running.stderr.read() == b""
     assert running.returncode == 0
+
+
+def test_violation_names_its_device():
+    page = {**PAGE, "records": [{**RECORDS[1], "cause": "gpu: UUID=GPU-1\x1b"}]}
+    *_, line, _older = history.history(page, Style(), wide=False)
+    assert "m_bytes GreaterThan 64Gi: 21.3 GiB (gpu: UUID=GPU-1\\u001b) (first)" in line

@@ -318,16 +318,54 @@ def test_peers_of_a_reading_and_nodes_held_back_are_shown():
 
 
 def test_node_has_its_scores_and_their_devices():
-    one = {"score": 2.5, "lastViolation": "2026-11-20T09:15:04Z", "violated": True}
+    one = {"score": 2.5, "lastViolation": "2026-11-20T09:15:04Z", "violated": True, "flapping": True}
     other = {"device": "UUID=GPU-1\x1b[31m", "score": 1.0, "lastViolation": "2026-11-20T09:15:04Z"}
     page = {
         "node": "a",
         "written": {
-            "memory": {"ns/demo": {**one, "devices": [other]}, "ns/x": {**one, "devices": []}}
+            "memory": {
+                "ns/demo": {**one, "devices": [other]},
+                "ns/x": {**one, "flapping": False, "devices": []},
+            }
         },
     }
     *_, head, first, second = views.node(page, Style(), False)
-    assert head.split() == ["MEMORY", "OF", "SCORE", "LAST", "VIOLATION", "DEVICES"]
-    assert first.split(maxsplit=3)[:3] == ["ns/demo", "2.5", "2026-11-20T09:15:04Z"]
+    assert head.split() == ["MEMORY", "OF", "SCORE", "FLAPS", "LAST", "VIOLATION", "DEVICES"]
+    assert first.split(maxsplit=4)[:4] == ["ns/demo", "2.5", "flapping", "2026-11-20T09:15:04Z"]
     assert first.endswith("UUID=GPU-1\\u001b[31m: 1")
     assert second.endswith(" -")
+
+
+def test_list_of_nodes_names_devices():
+    node = {"violates": {"ns/p": ["deschedule"]}, "labels": {}, "causes": ["gpu: UUID=GPU-1\x1b"]}
+    found = lines(views.nodes, {"nodes": {"a": node}})
+    assert found[-1].split("  ")[0] == "a"
+    assert "ns/p: deschedule (gpu: UUID=GPU-1\\u001b)" in found[-1]
+
+
+def test_flapping_nodes_and_scores_are_shown_wherever_policies_and_nodes_are():
+    listed = {"policy": "ns/p", "enforcement": "enforce", "problems": []}
+    listed |= {"dontschedule": ["a"], "deschedule": []}
+    calm = listed | {"policy": "ns/calm", "flapping": []}
+    listed |= {"flapping": ["a", "b\x1b", "c", "d"], "flappingMore": 2}
+    assert lines(views.status, {"policies": [listed, calm], "nodeCount": 9})[3:] == [
+        "flapping:  ns/p: a, b\\u001b, c and 3 more"
+    ]
+    head, row, other = views.policy_table([listed, calm], Style(), wide=False)
+    assert head.split()[-1] == "FLAPPING"
+    assert row.endswith("a, b\\u001b, c and 3 more")
+    assert other.split()[-1] == "-"
+    without = {name: value for name, value in calm.items() if name != "flapping"}
+    assert "FLAPPING" not in views.policy_table([without], Style(), wide=False)[0]
+    scores = [
+        {"node": name, "score": score, "violated": True, "flapping": score > 3, "devices": [], "lastViolation": "2026-11-20T09:15:04Z"}
+        for name, score in (("a", 4.5), ("b\x1b", 3.2), ("c", 1.0))
+    ]  # fmt: skip
+    memory = {"halfLifeSeconds": 2592000.0, "flappingAbove": 3.0, "nodes": scores, "nodesMore": 7}
+    assert lines(views.policy, {"policy": "ns/p", "memory": memory})[2:] == [
+        "memory:   scores halve in 720h; nodes flap above 3.0",
+        "flapping: a 4.5, b\\u001b 3.2",
+        "scores:   c 1.0 and 7 more",
+    ]
+    never = memory | {"flappingAbove": None, "nodes": [], "nodesMore": 0}
+    assert "nodes flap never" in lines(views.policy, {"policy": "ns/p", "memory": never})[2]

@@ -16,7 +16,7 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.causes import CauseOf, no_cause
-from evaluator.core.report import Action, ActionKind
+from evaluator.core.report import Action, ActionKind, causes_at
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate
@@ -172,15 +172,10 @@ class EvictionController:
             decisions.policies.get(eviction.policy),
             decisions.table.nodes.position.get(node),
         )
-        state = decision.states.get(StrategyName.DESCHEDULE) if decision else None
-        if state is None or position is None:
+        if decision is None or position is None:
             return ""
-        found = []
-        for number in state.found.per_rule[position].nonzero()[0].tolist():
-            metric = state.rules[number].metric
-            if (column := decisions.table.columns.get(metric)) is not None:
-                found.append(self._cause_of(metric, node, column.source_at(position)))
-        return "; ".join(dict.fromkeys(cause for cause in found if cause))
+        strategies = (StrategyName.DESCHEDULE,)
+        return "; ".join(causes_at(decision, decisions.table, position, self._cause_of, strategies))
 
     def _note(self, kind: ActionKind, eviction: Eviction, text: str) -> None:
         pod = eviction.pod

@@ -126,7 +126,7 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     )
     if not options.history:
         return Wired(page=PagePart(section=section(reports, shown=False)))
-    recorder = Recorder(history, series, metrics, restore=cluster.restored)
+    recorder = Recorder(history, series, metrics, restore=cluster.restored, cause_of=core.causes.of)
     core.loop.followers.append(recorder.decided)
     core.journal.listeners.append(recorder.acted)
     core.journal.answer_listeners.append(pods.answered)

@@ -15,6 +15,8 @@ from evaluator.core.policy.durations import Phase, Phases, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Rule
+from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.report import cause_at
 from evaluator.features.history.records import Cause, Why
 
 _CLEAR = int(Phase.CLEAR)
@@ -74,9 +76,11 @@ class Causes:
             self._known.pop((key, name), None)
 
 
-def changes(before: Decisions, after: Decisions, causes: Causes) -> Iterator[Change | None]:
-    """Yield what changed, and None between the steps of one policy's strategy."""
-    over = _Compared(before.table, after.table, causes)
+def changes(
+    before: Decisions, after: Decisions, causes: Causes, cause_of: CauseOf = no_cause
+) -> Iterator[Change | None]:
+    """Yield what changed, and None between the steps of one policy's strategy. `cause_of`: of readings, such as their devices."""
+    over = _Compared(before.table, after.table, causes, cause_of)
     for key in sorted(before.policies.keys() - after.policies.keys()):
         gone = before.policies[key]
         yield Edit(gone.policy, "deleted")
@@ -114,9 +118,12 @@ def _edit(before: Decisions, key: PolicyKey, old: Decision | None, policy: Polic
 class _Compared:
     """Compares strategies over the nodes of two decisions."""
 
-    def __init__(self, before: MetricTable, after: MetricTable, causes: Causes) -> None:
+    def __init__(
+        self, before: MetricTable, after: MetricTable, causes: Causes, cause_of: CauseOf
+    ) -> None:
         self._before, self._after = before, after
         self._causes = causes
+        self._cause_of = cause_of
         self.same_nodes = before.nodes is after.nodes
         self._forward = Reindex(before.nodes, after.nodes)
         self._backward = Reindex(after.nodes, before.nodes)
@@ -174,7 +181,10 @@ class _Compared:
             if old is not None and old.policy.generation != new.policy.generation:
                 why[why == _READING] = _EDITED
         causes = self._causes.of(new.policy.key, name, state.rules)
-        deciding = [causes[n] if n >= 0 else None for n in which.tolist()]
+        deciding = [
+            self._with_origin(causes[n], position) if n >= 0 else None
+            for n, position in zip(which.tolist(), positions.tolist(), strict=True)
+        ]
         if known is not None:
             earlier = causes if known.rules is state.rules else _causes(known.rules)
             cleared = (now == _CLEAR).nonzero()[0]
@@ -182,6 +192,11 @@ class _Compared:
             for index, number in zip(cleared.tolist(), by, strict=True):
                 deciding[index] = earlier[number] if number >= 0 else None
         return _transitions(self._after, positions, was, now, why, deciding)
+
+    def _with_origin(self, cause: Cause, position: int) -> Cause:
+        """Return the cause with what the reading of the node at a position comes from."""
+        origin = cause_at(self._after, cause.metric, position, self._cause_of)
+        return cause._replace(comes_from=origin) if origin else cause
 
     def ended(
         self, old: Decision, states: Mapping[StrategyName, StrategyState], why: Why

@@ -18,6 +18,7 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.report import Action, Facts
 from evaluator.features.history.history import History
 from evaluator.features.history.plan import Causes, Edit, Transitions, changes
@@ -134,6 +135,7 @@ class Recorder:
         metrics: HistoryMetrics,
         *,
         restore: Callable[[], Iterator[Restored | None]] = _nothing,
+        cause_of: CauseOf = no_cause,
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
     ) -> None:
@@ -143,6 +145,7 @@ class Recorder:
         self._dropped = 0
         self._clock, self._wall = clock, wall
         self._restore = restore
+        self._cause_of = cause_of
         self._before = Decisions()
         self._causes = Causes()
         self._waiting: deque[tuple[Decisions, float]] = deque()
@@ -181,7 +184,7 @@ class Recorder:
     def _record(self, after: Decisions, at: float) -> Iterator[None]:
         before, self._before = self._before, after
         moved: list[Transitions] = []
-        for change in changes(before, after, self._causes):
+        for change in changes(before, after, self._causes, self._cause_of):
             if isinstance(change, Transitions):
                 moved.append(change)
             elif isinstance(change, Edit):

@@ -61,11 +61,12 @@ class Why(IntEnum):
 
 
 class Cause(NamedTuple):
-    """A rule: its metric, the limit, and its text."""
+    """A rule: its metric, the limit, and its text; `comes_from`: what the reading comes from, such as a device."""
 
     metric: str
     limit: float
     text: str
+    comes_from: str = ""
 
 
 Symbol = str | Cause
@@ -135,7 +136,7 @@ class Block:
             self.symbols.append(symbol)
             self._size += _SYMBOL + sys.getsizeof(symbol)
             if isinstance(symbol, Cause):
-                self._size += sys.getsizeof(symbol.text)
+                self._size += sys.getsizeof(symbol.text) + sys.getsizeof(symbol.comes_from)
         return number
 
     def find(self, symbol: Symbol) -> int | None:
@@ -233,6 +234,7 @@ def as_json(record: Mapping[str, Any], symbols: Sequence[Symbol]) -> dict[str, A
         reading = float(record["reading"])
         found |= {"rule": text.text, "metric": text.metric, "limit": text.limit}
         found["reading"] = None if np.isnan(reading) else reading
+        found |= {"cause": text.comes_from} if text.comes_from else {}
     elif text:
         found["text"] = text
     if record["restored"]:

@@ -28,6 +28,8 @@ _FLAPPING = Episode(
     ),
     EventSpec("Normal", "NodesSettled", "no node flaps any more"),
 )
+_NAMED = 10
+"""Flapping nodes of a policy in a list of policies; the others are counted."""
 _SHOWN = 100
 """Nodes of a policy on its page, the highest scores first; the others are counted."""
 
@@ -75,7 +77,15 @@ class MemoryReport:
 
     def page(self) -> PagePart:
         """Return the part of pages."""
-        return PagePart(policy=self.policy, written=self.written)
+        return PagePart(policy=self.policy, listed=self.listed, written=self.written)
+
+    def listed(self, decision: Decision) -> Facts:
+        """Return the nodes that flap, for lists of policies; nothing without a memory."""
+        if not decision.policy.actions.part(Memory).half_life:
+            return {}
+        names = self._memories.flapping(decision.policy.key)
+        more = {"flappingMore": len(names) - _NAMED} if len(names) > _NAMED else {}
+        return {"flapping": list(names[:_NAMED]), **more}
 
     def policy(self, decision: Decision) -> Facts:
         """Return the memory of a policy: half-life, and the nodes with a score."""
@@ -108,7 +118,10 @@ class MemoryReport:
         half_lives = self._memories.half_lives
         return {
             "memory": {
-                str(key): _shown(score, now, half_lives.get(key, float("inf")))
+                str(key): {
+                    **_shown(score, now, half_lives.get(key, float("inf"))),
+                    "flapping": node.metadata.name in self._memories.flapping(key),
+                }
                 for key, score in sorted(found.scores.items())
             }
         }

@@ -18,6 +18,7 @@ from evaluator.core.model.node import Node, NodeCondition, Taint
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.report import cause_at
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.names import STRONGEST_FIRST
@@ -186,9 +187,8 @@ def violation_message(
             rule = policy.strategies[name].rules[number]
             value = float(table.column(rule.metric).values[position])
             reading = f"reading {readable(rule.metric, value, rule.target)}"
-            if (column := table.columns.get(rule.metric)) is not None:
-                cause = cause_of(rule.metric, node, column.source_at(position))
-                reading += f": {cause}" if cause else ""
+            cause = cause_at(table, rule.metric, position, cause_of)
+            reading += f": {cause}" if cause else ""
             rules.append(f"{rule} ({'no reading' if np.isnan(value) else reading})")
     if not rules:
         return f"policy {policy.key} is not violated"

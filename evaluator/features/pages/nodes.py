@@ -20,7 +20,9 @@ class NodeReports:
 
     async def listed(self) -> Report:
         """Report on all nodes: the policies that they violate, and their labels."""
-        nodes = await stepwise(explain_nodes.nodes(self._decider.latest))
+        nodes = await stepwise(
+            explain_nodes.nodes(self._decider.latest, cause_of=self._sources.causes.of)
+        )
         return Report(self._sources.waiting(), objects={"nodes": nodes})
 
     async def page(self, window: Window) -> Report:
@@ -30,7 +32,9 @@ class NodeReports:
         names = decisions.table.nodes
         positions = await stepwise(policy_nodes.chosen(codes, names, window))
         shown = np.array(window.of(positions.tolist()), np.intp)
-        rows = await stepwise(explain_nodes.rows(decisions, codes, shown, self._cached))
+        rows = await stepwise(
+            explain_nodes.rows(decisions, codes, shown, self._cached, self._sources.causes.of)
+        )
         head = {
             **self._sources.waiting(),
             "states": states.counts(codes),

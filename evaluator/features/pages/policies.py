@@ -10,7 +10,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages import SHOWN, PageError, Report
-from evaluator.core.policy.decide import Decisions
+from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import (
     failing_rules,
@@ -51,7 +51,7 @@ class PolicyReports:
         }
         rows = await unhurried(explain.overview(known, decisions.table))
         for key, row in zip(known, rows, strict=False):  # the rows end at a limit
-            row["problems"] = self._sources.problems(known[key])
+            row.update(self._of_features(known[key]))
         head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
         if (more := len(known) - len(rows)) > 0:
             head["policiesMore"] = more
@@ -70,6 +70,11 @@ class PolicyReports:
             if of == namespace:
                 yield {"pod": str(pod), "explain": f"/explain?pod={pod}", **about(pod)}
 
+    def _of_features(self, decision: Decision) -> dict[str, Any]:
+        """Return what features show of a policy in a list, and its problems with theirs."""
+        facts = joined(part.listed(decision) for part in self._sources.parts())
+        return {**facts, "problems": self._sources.problems(decision)}
+
     async def overview(self, window: Window) -> Report:
         """Report on this replica and on the policies of a page."""
         decisions = self._decider.latest
@@ -81,7 +86,7 @@ class PolicyReports:
                 overview.policies(decisions, shown, readings, now=self._sources.clock())
             )
         for key, row in zip(shown, rows, strict=True):
-            row["problems"] = self._sources.problems(decisions.policies[key])
+            row.update(self._of_features(decisions.policies[key]))
         past = self._sources.past
         head = {
             **self._sources.waiting(),
@@ -135,10 +140,14 @@ class PolicyReports:
         if node and node not in decisions.table.nodes.position:
             raise PageError(f"no node {node[:SHOWN]}")
         explained = await self._explained(decisions, key, node=node)
-        explained.head["problems"] = self._sources.problems(decisions.policies[key])
-        return Report(
-            {**self._sources.waiting(), **explained.head}, objects={"nodes": explained.nodes}
-        )
+        decision, sources = decisions.policies[key], self._sources
+        head = {
+            **sources.waiting(),
+            **explained.head,
+            "problems": sources.problems(decision),
+            **joined(part.policy(decision) for part in sources.parts()),
+        }
+        return Report(head, objects={"nodes": explained.nodes})
 
     async def policy_page(self, key: PolicyKey, window: Window) -> Report:
         """Report on a policy with the nodes that differ: those of a page."""

@@ -17,8 +17,16 @@ from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.problems import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.peer_metrics import peer_metric
-from evaluator.core.report import Effects, Episode, PolicyCondition, PolicyPart, listed
+from evaluator.core.report import (
+    Effects,
+    Episode,
+    PolicyCondition,
+    PolicyPart,
+    causes_at,
+    listed,
+)
 from plimsoll.text import counted
 
 WARNINGS = "Warnings"
@@ -27,6 +35,8 @@ WARNINGS = "Warnings"
 _MOST_PROBLEMS = 60
 _MOST_CHARACTERS = 30_000
 """Limits of problems in a message, by number and by characters; Kubernetes allows 32,768 characters."""
+_MOST_CAUSES, _MOST_ASKED = 3, 100
+"""Nodes whose devices a message names, among the first that violate a strategy."""
 ENFORCED = "Enforced"
 """The condition's type."""
 
@@ -36,11 +46,12 @@ def conditions(
     table: MetricTable,
     problems: Sequence[str],
     similar_to: SimilarTo = lambda _metric: (),
+    cause_of: CauseOf = no_cause,
 ) -> tuple[PolicyCondition, ...]:
     """Return all conditions of a policy; `problems` are its errors."""
     valid = _valid(decision.policy, problems)
     metrics = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
-    return (valid, *_of_strategies(decision, table), metrics)
+    return (valid, *_of_strategies(decision, table, cause_of), metrics)
 
 
 def _valid(policy: Policy, problems: Sequence[str]) -> PolicyCondition:
@@ -60,17 +71,23 @@ def _joined(problems: Sequence[str]) -> str:
     return "; ".join([*problems[:shown], *more])
 
 
-def _of_strategies(decision: Decision, table: MetricTable) -> Iterator[PolicyCondition]:
+def _of_strategies(
+    decision: Decision, table: MetricTable, cause_of: CauseOf
+) -> Iterator[PolicyCondition]:
     for name, strategy in decision.policy.strategies.items():
         if name.row.ranks:
             status, reason, message = _ranking(decision, table)
         else:
-            status, reason, message = _violation(name, strategy, decision, table)
+            status, reason, message = _violation(name, strategy, decision, table, cause_of)
         yield PolicyCondition(name.row.condition, status, reason, message)
 
 
 def _violation(
-    name: StrategyName, strategy: Strategy, decision: Decision, table: MetricTable
+    name: StrategyName,
+    strategy: Strategy,
+    decision: Decision,
+    table: MetricTable,
+    cause_of: CauseOf,
 ) -> tuple[str, str, str]:
     state = decision.states[name]
     violated = table.nodes.at(state.found.violated)
@@ -78,7 +95,8 @@ def _violation(
         by_missing = state.missing_violations
         suffix = f", {by_missing} of them because of missing readings" if by_missing else ""
         reason = "ReadingsMissing" if by_missing == len(violated) else "RulesViolated"
-        return "True", reason, f"violated on {listed(violated, len(table.nodes))}{suffix}"
+        message = f"violated on {listed(violated, len(table.nodes))}{suffix}"
+        return "True", reason, message + _of_devices(name, decision, table, cause_of)
     if not strategy.rules:
         return "False", "NoRules", "it has no rules"
     if strategy.all_of and strategy.impossible:
@@ -89,6 +107,19 @@ def _violation(
     if unknown := missing(decision, strategy):
         return "Unknown", "ReadingsMissing", "; ".join(missing_phrases(unknown, len(table.nodes)))
     return "False", "NotViolated", f"no violation on {counted(len(table.nodes), 'node')}"
+
+
+def _of_devices(
+    name: StrategyName, decision: Decision, table: MetricTable, cause_of: CauseOf
+) -> str:
+    """Return what the readings of the first violating nodes come from, such as their devices."""
+    phrases: list[str] = []
+    for position in decision.states[name].found.violated.nonzero()[0][:_MOST_ASKED].tolist():
+        if causes := causes_at(decision, table, position, cause_of, (name,)):
+            phrases.append(f"; {table.nodes[position]}: {'; '.join(causes)}")
+        if len(phrases) == _MOST_CAUSES:
+            break
+    return "".join(phrases)
 
 
 def _ranking(decision: Decision, table: MetricTable) -> tuple[str, str, str]:

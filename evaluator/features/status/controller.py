@@ -16,6 +16,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.report import Effects, PartsOf, PolicyCondition, no_parts
 from evaluator.features.status.plan import PolicyStatus, statuses
 from plimsoll import logs
@@ -45,6 +46,7 @@ class StatusController:
         pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
         similar_to: SimilarTo = lambda _metric: (),
         parts_of: PartsOf = no_parts,
+        cause_of: CauseOf = no_cause,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
         is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
@@ -57,6 +59,7 @@ class StatusController:
         self._pods_of = pods_of
         self._similar_to = similar_to
         self._parts_of = parts_of
+        self._cause_of = cause_of
         self._status_of = status_of
         self._is_leader = is_leader
         self._wakeup = WakeUp()
@@ -113,7 +116,7 @@ class StatusController:
                 await asyncio.sleep(0)
         failed, self._due = 0, math.inf
         for key, status in statuses(
-            decisions, effects, self._pods_of, self._similar_to, self._parts_of
+            decisions, effects, self._pods_of, self._similar_to, self._parts_of, self._cause_of
         ):
             await asyncio.sleep(0)
             if not self._is_leader():

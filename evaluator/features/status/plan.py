@@ -20,6 +20,7 @@ from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.problems import VALID
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.report import (
     Effects,
     Episode,
@@ -71,11 +72,16 @@ def statuses(
     pods_of: Callable[[Policy], PodCounts] = lambda _policy: NO_PODS,
     similar_to: SimilarTo = lambda _metric: (),
     parts_of: PartsOf = no_parts,
+    cause_of: CauseOf = no_cause,
 ) -> Iterator[tuple[PolicyKey, PolicyStatus]]:
-    """Yield the status of every policy: its decision, what enforcing it changes, its pods, and the parts of features."""
+    """Yield the status of every policy: its decision, what enforcing it changes, its pods, and the parts of features.
+
+    `cause_of`: of readings, such as their devices.
+    """
     effects = tuple(effects)
     for key, decision in decisions.policies.items():
-        status = _status(decision, decisions.table, effects, similar_to, tuple(parts_of(decision)))
+        parts = tuple(parts_of(decision))
+        status = _status(decision, decisions.table, effects, similar_to, parts, cause_of)
         yield key, replace(status, pods=pods_of(decision.policy))
 
 
@@ -85,6 +91,7 @@ def _status(
     effects: Sequence[Effects],
     similar_to: SimilarTo,
     parts: Sequence[PolicyPart],
+    cause_of: CauseOf,
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in COMPLIANCE if (s := decision.states.get(name)) is not None]
@@ -117,7 +124,7 @@ def _status(
         len(violating),
         decision.policy.observed,
         (
-            *conditions(decision, table, problems, similar_to),
+            *conditions(decision, table, problems, similar_to, cause_of),
             enforced(decision, table, effects),
             *(condition for part in parts for condition in part.conditions),
         ),

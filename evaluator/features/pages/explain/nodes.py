@@ -15,7 +15,9 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
 from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.merged import Readings
+from evaluator.core.report import causes_at
 from evaluator.features.pages.explain import states
+from evaluator.features.pages.explain.policy import limited
 from evaluator.features.pages.explain.policy_nodes import (
     Since,
     never,
@@ -53,9 +55,9 @@ class _ByNode:
 
 
 def nodes(
-    decisions: Decisions, among: Mask | None = None
+    decisions: Decisions, among: Mask | None = None, cause_of: CauseOf = no_cause
 ) -> Steps[Iterator[tuple[str, dict[str, Any]]]]:
-    """Return nodes, evaluated lazily, with the policies that they violate and the labels that they should have.
+    """Return nodes, evaluated lazily, with the policies that they violate, from which devices, and the labels that they should have.
 
     `among`, shape (nodes,): which of them; all by default.
     """
@@ -70,12 +72,14 @@ def nodes(
     for label, value, where in assignments_of(decisions.labels).assignments:
         labelled.add(where.mask & among, label, value)
         yield
-    return _listed(names, among, violated, labelled)
+    return _listed(decisions, among, violated, labelled, cause_of)
 
 
 def _listed(
-    names: NodeIndex, among: Mask, violated: _ByNode, labelled: _ByNode
+    decisions: Decisions, among: Mask, violated: _ByNode, labelled: _ByNode, cause_of: CauseOf
 ) -> Iterator[tuple[str, dict[str, Any]]]:
+    names = decisions.table.nodes
+    by_name = {str(key): decision for key, decision in decisions.policies.items()}
     for position in among.nonzero()[0].tolist():
         policies: dict[str, list[str]] = {}
         for policy, strategy in violated.of(position):
@@ -88,7 +92,20 @@ def _listed(
             )
             if left
         }
-        yield names[position], {"violates": policies, "labels": dict(labelled.of(position)), **more}
+        causes = {
+            cause: None
+            for policy in policies
+            for cause in causes_at(by_name[policy], decisions.table, position, cause_of)
+        }
+        yield (
+            names[position],
+            {
+                "violates": policies,
+                **(limited("causes", [*causes], _NAMED) if causes else {}),
+                "labels": dict(labelled.of(position)),
+                **more,
+            },
+        )
 
 
 def node(
@@ -176,13 +193,17 @@ def worst(decisions: Decisions) -> Steps[Codes]:
 
 
 def rows(
-    decisions: Decisions, codes: Codes, shown: Positions, cached: Mapping[str, Node]
+    decisions: Decisions,
+    codes: Codes,
+    shown: Positions,
+    cached: Mapping[str, Node],
+    cause_of: CauseOf = no_cause,
 ) -> Steps[list[tuple[str, dict[str, Any]]]]:
     """Return the nodes at some positions, in this order."""
     names = decisions.table.nodes
     among = np.zeros(len(names), dtype=bool)
     among[shown] = True
-    listed = yield from nodes(decisions, among)
+    listed = yield from nodes(decisions, among, cause_of)
     found = {}
     for name, one in listed:
         found[name] = one

@@ -11,6 +11,7 @@ from evaluator.core.loop.followers import log_changes
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import COMPLIANCE
+from evaluator.core.readings.causes import NodeCauses, no_cause
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.recorder import HistoryMetrics, Recorder
@@ -59,14 +60,14 @@ steps = st.tuples(
 class Evaluator:
     """Decides like an evaluator, with its history and what its decision log says."""
 
-    def __init__(self, store):
+    def __init__(self, store, cause_of=no_cause):
         self.store = store
         self.before = Decisions()
         self.now = 0.0
         self.history = History(1 << 20, age=math.inf)
         metrics = HistoryMetrics(CollectorRegistry())
         clock = {"clock": lambda: self.now, "wall": lambda: self.now}
-        self.recorder = Recorder(self.history, Series(1 << 20), metrics, **clock)
+        self.recorder = Recorder(self.history, Series(1 << 20), metrics, cause_of=cause_of, **clock)
         self.violating = set()
 
     def decide(self, policies, nodes, now):
@@ -172,3 +173,23 @@ def test_history_equals_the_decision_log_through_edits_and_restarts(parsed, rule
         phases = replay(phases, records)
         assert phases == current(evaluator.before)
         assert all(one["at"] == now for one in records)
+
+
+def test_violation_names_the_device_and_its_end_only_the_rule(parsed, rule):
+    store, causes = Store(stale_after=15.0, started=0.0), NodeCauses()
+    store.subscribe(["m"])
+    evaluator = Evaluator(store, causes.of)
+    policies = [parsed("demo", dontschedule=[rule("m GreaterThan 5")])]
+    found = []
+    for now, value in ((0.0, 1.0), (1.0, 9.0), (2.0, 1.0)):
+        causes.report("node-a", {"m": "gpu: UUID=GPU-1"} if value > 5 else {})
+        for node in ("node-a", "node-b"):
+            store.report(node, Delta({"m": value}), now)
+        found += evaluator.decide(policies, ["node-a", "node-b"], now)[0]
+    told = [(one["kind"], one["node"], one.get("cause")) for one in found if "node" in one]
+    assert told == [
+        ("violated", "node-a", "gpu: UUID=GPU-1"),
+        ("violated", "node-b", None),
+        ("cleared", "node-a", None),
+        ("cleared", "node-b", None),
+    ]

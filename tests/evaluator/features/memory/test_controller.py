@@ -266,6 +266,9 @@ async def test_gauge_status_and_page_name_the_nodes_that_the_decision_holds(worl
         assert condition.status == str(bool(held))
         rows = report.policy(decision)["memory"]["nodes"]
         assert [row["node"] for row in rows if row["flapping"]] == held
+        assert report.listed(decision) == {"flapping": held}
+        score = report.written(world.cluster.nodes.objects["a"])["memory"]["ns/demo"]
+        assert score["flapping"] is bool(held)
         await world.decide()
 
 

@@ -94,7 +94,7 @@ class PagesOfPolicies:
             self.cluster, self.decider, NodeActionMetrics(metrics.registry), ActionSettings()
         )
         gangs = GangsShown(gang_explainer).page() if gang_explainer else NO_GANGS
-        parts = [Shown(planner).page(), NO_SCORERS, gangs]
+        self.parts = [Shown(planner).page(), NO_SCORERS, gangs]
         given = PageSources(
             self.decider,
             self.cluster,
@@ -103,7 +103,7 @@ class PagesOfPolicies:
             readings_from=("agents",),
             failing_rules=self.failing,
             causes=self.causes,
-            parts=lambda: parts,
+            parts=lambda: self.parts,
             **sources,
         )
         self.targets = Targets(given.sections)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta, NodeSpec, Taint
+from evaluator.core.pages import PagePart
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Label, Operator, Policy, Rule, Strategy
 from evaluator.features.pages.rendering import Drawing
@@ -612,6 +613,25 @@ async def test_pages_name_the_device_of_a_usable_reading(pages, demo):
     assert "cause" not in policy["nodes"]["node-b"]["readings"]["m"]
     pod = await data(pages, "/explain?pod=ns/p")
     assert pod["nodes"]["node-a"]["rules"][0].items() >= cause.items()
+    assert "&lt;b&gt;" in body(await pages.get("/nodes"))
+    listed = (await data(pages, "/explain?nodes"))["nodes"]
+    assert listed["node-a"]["causes"] == ["gpu: UUID=GPU-1, <b>"]
+    assert "causes" not in listed["node-b"]
     pages.now += 31  # stale
     policy = await data(pages, "/explain/ns/demo")
     assert "cause" not in policy["nodes"]["node-a"]["readings"]["m"]
+
+
+async def test_lists_of_policies_and_a_policy_have_what_features_know_of_it(pages, demo):
+    """Flapping nodes, for example: on the first page and for the plugin."""
+    pages.know(demo, nodes=("node-a", "node-b"))
+    pages.report({"node-a": Delta({"m": 9.5}), "node-b": Delta({"m": 1.0})})
+    assert "flapping" not in body(await pages.get("/"))
+    flapping, memory = {"flapping": ["node-<b>"], "flappingMore": 3}, {"memory": {"nodes": []}}
+    pages.parts.append(PagePart(listed=lambda _: flapping, policy=lambda _: memory))
+    first = await pages.html("/")
+    assert "flapping : node-<b> and 3 more stay in violation" in first.text
+    for target in ("/?format=json", "/explain", "/explain/ns"):
+        (row,) = (await data(pages, target))["policies"]
+        assert row.items() >= flapping.items(), target
+    assert (await data(pages, "/explain/ns/demo")).items() >= memory.items()

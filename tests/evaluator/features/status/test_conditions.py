@@ -5,6 +5,7 @@ import re
 import pytest
 
 from evaluator.core.policy.decide import decide
+from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.features.status.conditions import conditions
 from wire.codec import Delta
@@ -130,3 +131,19 @@ def test_ranking_is_ready_once_a_node_has_a_reading(found, above, values, status
     made = found(*values, scheduleonmetric=[above])
     assert made["ScheduleOnMetricReady"] == (status, reason, message)
     assert found(1.0, scheduleonmetric=[])["ScheduleOnMetricReady"][1] == "NoRules"
+
+
+def test_violation_names_the_devices_of_the_first_nodes(parsed, above):
+    policy, store = parsed(dontschedule=[above]), Store(stale_after=30.0, started=0.0)
+    store.subscribe(["m"])
+    causes, nodes = NodeCauses(), [f"n{number}" for number in range(6)]
+    for node in nodes:
+        store.report(node, Delta({"m": 1.0 if node == "n0" else 9.0}), NOW)
+        causes.report(node, {} if node == "n2" else {"m": f"gpu: UUID=GPU-{node}"})
+    decisions = decide([policy], nodes, store, now=NOW)
+    decision = decisions.policies[policy.key]
+    made = conditions(decision, decisions.table, (), cause_of=causes.of)
+    (violated,) = [one.message for one in made if one.type == "DontScheduleViolated"]
+    assert violated == (
+        "violated on 5 of 6 nodes (n1, n2, n3, n4, n5); n1: gpu: UUID=GPU-n1; n3: gpu: UUID=GPU-n3; n4: gpu: UUID=GPU-n4"
+    )
