@@ -13,6 +13,7 @@ _NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})
 _NO_DRIVER = frozenset({9, 12})  # not loaded; library not found
 _OK = 0
 _MILLIWATTS = 1000
+_MEMORY_TEMP = "NVML_FI_DEV_MEMORY_TEMP"
 _RECOVERY_ACTION = "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION"
 _LINK_ERRORS = {
     "CRC_FLIT": "NVML_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
@@ -88,7 +89,6 @@ class Nvml:
             celsius=_whole(
                 self._query("nvmlDeviceGetTemperature", handle, nvml.NVML_TEMPERATURE_GPU)
             ),
-            memory_celsius=self._memory_celsius(handle),
             watts=None if milliwatts is None else milliwatts / _MILLIWATTS,
             corrected_errors=errors(corrected, nvml.NVML_VOLATILE_ECC),
             uncorrected_errors=errors(uncorrected, nvml.NVML_VOLATILE_ECC),
@@ -101,9 +101,9 @@ class Nvml:
         )
 
     def _health(self, handle: Any) -> dict[str, Any]:
-        """Return the fields of a GPU's health."""
+        """Return the fields of a GPU's health, and what is read with them in one call."""
         rows = self._query("nvmlDeviceGetRemappedRows", handle) or (None,) * 4
-        fields = self._fields(handle, [_RECOVERY_ACTION, *_LINK_ERRORS.values()])
+        fields = self._fields(handle, [_MEMORY_TEMP, _RECOVERY_ACTION, *_LINK_ERRORS.values()])
         violations = {
             cause: _part(
                 self._query("nvmlDeviceGetViolationStatus", handle, policy), "violationTime"
@@ -112,6 +112,7 @@ class Nvml:
             if (policy := getattr(self._nvml, name, None)) is not None
         }
         return {
+            "memory_celsius": fields.get(_MEMORY_TEMP),
             "recovery_action": fields.get(_RECOVERY_ACTION),
             "remapped_corrected": _whole(rows[0]),
             "remapped_uncorrected": _whole(rows[1]),
@@ -208,14 +209,6 @@ class Nvml:
             return _text(self._query("nvmlDeviceGetUUID", handle))
         except CollectorError:
             return ""
-
-    def _memory_celsius(self, handle: Any) -> int | None:
-        fields = self._query(
-            "nvmlDeviceGetFieldValues", handle, [self._nvml.NVML_FI_DEV_MEMORY_TEMP]
-        )
-        if not fields or fields[0].nvmlReturn != _OK:
-            return None
-        return _whole(fields[0].value.uiVal)
 
     def _query(self, function: str, *arguments: Any) -> Any:
         """Return the library's answer, or None if the query is not supported, or newer than the library."""

@@ -4,7 +4,7 @@ import glob
 import itertools
 import threading
 import time
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,7 +50,8 @@ METRICS = Table(
     Metric("node_kernel_log_lost_records_total", "counter", "Records of the kernel's log that were overwritten before they were read; those lost in one go count once where only syslog(2) can be read.", "/dev/kmsg or syslog(2)", node_exporter=False),
 )  # fmt: skip
 _KERNEL = "kernel"
-_WAIT, _RETRY = 1.0, 5.0
+_WAIT, _IDLE, _RETRY = 1.0, 10.0, 5.0
+"""Seconds to wait for lines: while a problem lasts, which may end meanwhile; otherwise; and after an error."""
 _MOST_XIDS = 500
 """GPUs and codes that are counted."""
 _CLOCKS = 1.0
@@ -104,8 +105,15 @@ class _Read(NamedTuple):
 class Problems:
     """The `problems` collector: a thread for each log reads it; `collect` returns the state."""
 
-    def __init__(self, machine: host.Host, options: Options) -> None:
+    def __init__(
+        self,
+        machine: host.Host,
+        options: Options,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._machine = machine
+        self._clock = clock
         self._options = options
         self._state = Path(options.problems_state_file) if options.problems_state_file else None
         self._lock = threading.Lock()
@@ -117,7 +125,7 @@ class Problems:
         self._xids: dict[tuple[str, int], tuple[int, float]] = {}
         self._xid_changes = 0
         self._boot_id = ""
-        self._saved: tuple[float, object] = 0.0, None
+        self._saved: tuple[float, object, object] = 0.0, None, None
 
     def collect(self) -> Iterator[Family]:
         """Return counts and states; the first call starts to read."""
@@ -242,7 +250,7 @@ class Problems:
         begin, error = time.time(), ""
         while True:
             try:
-                found = source.read(_WAIT)
+                found = source.read(_WAIT if self._active() else _IDLE)
             except SourceError as caught:
                 if str(caught) != error:
                     error = str(caught)
@@ -288,15 +296,25 @@ class Problems:
         with self._lock:
             self._up |= dict.fromkeys((r.monitor.name for r in read), up)
 
+    def _active(self) -> bool:
+        return any(c.active for c in self._tracker.conditions.values())
+
     def _tick(self) -> None:
         """End what is over, and save what a restart must know."""
-        with self._lock:
-            if any(c.active for c in self._tracker.conditions.values()):
+        if self._active():
+            with self._lock:
                 self._tracker.recover(time.time(), self._states())
-        now, changes = time.monotonic(), self.fingerprint()
-        if self._state and (changes != self._saved[1] or now - self._saved[0] > _SAVE):
+        if self._state is None:
+            return
+        with self._lock:
+            now, changes, positions = self._clock(), self.fingerprint(), self._positions()
+        at, *before = self._saved
+        if changes != before[0] or (positions != before[1] and now - at > _SAVE):
             self._save()
-            self._saved = now, changes
+            self._saved = now, changes, positions
+
+    def _positions(self) -> dict[str, Any]:
+        return {name: source.position() for name, source in self._sources.items()}
 
     def _states(self) -> Mapping[str, bool]:
         """Return whether the machine has problems whose state can be read; absent if it cannot."""
@@ -314,9 +332,8 @@ class Problems:
         if self._state is None:
             return
         with self._lock:
-            positions = {name: source.position() for name, source in self._sources.items()}
             state = {
-                "positions": positions,
+                "positions": self._positions(),
                 "tracker": self._tracker.dump(),
                 "xids": [[*key, *value] for key, value in self._xids.items()],
             }

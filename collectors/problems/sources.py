@@ -149,8 +149,8 @@ class FileSource:
             for text in data.splitlines()
             if (line := self._line(text[:LONGEST].decode("utf-8", "replace"))) is not None
         ]
-        if len(lines) > _LINES_PER_SECOND * timeout:
-            time.sleep(timeout)
+        if len(lines) > _LINES_PER_SECOND:
+            time.sleep(1)
         return Lines(lines)
 
     def _new(self) -> bytes:

@@ -318,7 +318,12 @@ def test_peers_of_a_reading_and_nodes_held_back_are_shown():
 
 
 def test_node_has_its_scores_and_their_devices():
-    one = {"score": 2.5, "lastViolation": "2026-11-20T09:15:04Z", "violated": True, "flapping": True}
+    one = {
+        "score": 2.5,
+        "lastViolation": "2026-11-20T09:15:04Z",
+        "violated": True,
+        "flapping": True,
+    }
     other = {"device": "UUID=GPU-1\x1b[31m", "score": 1.0, "lastViolation": "2026-11-20T09:15:04Z"}
     page = {
         "node": "a",

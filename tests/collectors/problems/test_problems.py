@@ -4,14 +4,18 @@ import json
 import os
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from collectors.interface.host import Host
 from collectors.interface.sample import SourceAbsentError
-from collectors.problems import Options, Problems
-from collectors.problems.sources import JournalSource, SourceError
+from collectors.problems import Options, Problems, _Read
+from collectors.problems.sources import JournalSource, Line, Lines, SourceError
+from collectors.shared.problems import monitors
+from collectors.shared.problems.matching import LineMatcher
+from collectors.shared.problems.tracking import ProblemTracker
 from tests.collectors.problems.configurations import document
 from tests.patience import PATIENCE
 
@@ -57,14 +61,15 @@ class Node:
                 file.write(f"3,{self.numbers},{micros},-;{text}\n")
                 self.numbers += 1
 
-    def collector(self, **options) -> Problems:
+    def collector(self, clock=time.monotonic, **options) -> Problems:
         chosen = Options(
             problems_config=(str(self.root / "*.json"),),
             problems_kernel_log=str(self.log),
             problems_state_file=str(self.root / "state"),
         )
         changed = {**{f: getattr(chosen, f) for f in chosen.__slots__}, **options}
-        return Problems(Host(procfs=self.root / "proc", rootfs=self.root), Options(**changed))
+        host = Host(procfs=self.root / "proc", rootfs=self.root)
+        return Problems(host, Options(**changed), clock=clock)
 
 
 @pytest.fixture
@@ -288,3 +293,53 @@ def test_this_machine_is_read(node: Node, values) -> None:
     collector = node.collector(problems_kernel_log="")
     up = 'node_problem_monitor_up{monitor="kernel.json"}'
     until(lambda: values(collector.collect())[up] == 1)
+
+
+class QuietLog:
+    """A log that returns what the test gives, and then ends the thread that reads it."""
+
+    continued = True
+
+    def __init__(self, *lines: str, seen: Callable[[], object]) -> None:
+        self.lines, self.seen = list(lines), seen
+        self.waits: list[float] = []
+        self.at_each: list[object] = []
+
+    def read(self, timeout: float) -> Lines:
+        self.waits.append(timeout)
+        self.at_each.append(self.seen())
+        if not self.lines:
+            raise EndOfTestError
+        text = self.lines.pop(0)
+        return Lines([Line(text, time.time())] if text else [])
+
+    def position(self) -> int:
+        return len(self.lines) // 2
+
+
+class EndOfTestError(Exception):
+    """No more lines."""
+
+
+def test_quiet_log_is_rarely_looked_at_and_nothing_is_saved_again(node: Node) -> None:
+    """While a problem lasts, it may end without a line."""
+    now = [0.0]
+    collector = node.collector(clock=lambda: now[0])
+    state = node.root / "state"
+
+    def version() -> object:
+        now[0] += 60
+        return state.stat().st_ino if state.exists() else None
+
+    log = QuietLog("", "", "", "", "task docker:1 blocked for more than 120 seconds.", "", seen=version)  # fmt: skip
+    monitor = monitors.parse(node.config.read_text(), "kernel.json")
+    collector._tracker = ProblemTracker([monitor], {})
+    collector._sources["kernel"] = log
+    with pytest.raises(EndOfTestError):
+        collector._work(log, [_Read(monitor, LineMatcher(monitor.rules, monitor.lines))])
+    assert log.waits == [10, 10, 10, 10, 10, 1, 1]
+    before, first, second, third, *_ = log.at_each
+    assert before is None
+    assert first is not None
+    # The position moves with every other read.
+    assert [first == second, second == third] == [True, False]
