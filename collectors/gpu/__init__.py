@@ -222,6 +222,9 @@ _FIELDS: Sequence[_Field] = (
 )
 
 
+_Row = tuple[tuple[str, ...], float]
+
+
 class Gpu:
     """The `gpu` collector."""
 
@@ -239,6 +242,9 @@ class Gpu:
         self._gpus: Gpus | None = None
         self._retry_at = float("-inf")
         self._absent = ""
+        self._devices: Sequence[Device] = ()
+        self._by_device: Mapping[Device, tuple[str, ...]] = {}
+        self._families: dict[str, tuple[list[_Row], Family]] = {}
         self._troubles: dict[Device, str] = {}
         self._xids: Counter[tuple[str, int]] = Counter()
         self._last_xid: dict[str, int] = {}
@@ -254,7 +260,10 @@ class Gpu:
             self._gpus = None
             raise
         readings = self._readings(gpus, devices)
-        labels = {device: self._labels(device, gpus.driver) for device in devices}
+        if devices != self._devices:
+            self._devices = devices
+            self._by_device = {device: self._labels(device, gpus.driver) for device in devices}
+        labels = self._by_device
         for field in _FIELDS:
             rows = [
                 (labels[device], value)
@@ -262,15 +271,22 @@ class Gpu:
                 if (value := field.value(reading)) is not None
             ]
             if rows:
-                yield METRICS.family(field.metric, rows)
+                yield self._family(field.metric, rows)
         links = [
             ((*labels[device], str(link)), float(up))
             for device, reading in readings.items()
             for link, up in reading.links.items()
         ]
         if links:
-            yield METRICS.family("node_gpu_nvlink_up", links)
+            yield self._family("node_gpu_nvlink_up", links)
         yield from self._errors(gpus, labels)
+
+    def _family(self, name: str, rows: list[_Row]) -> Family:
+        """Return a family; that of the last run if no value differs, as of most metrics of a GPU."""
+        known = self._families.get(name)
+        if known is None or known[0] != rows:
+            known = self._families[name] = rows, METRICS.family(name, rows)
+        return known[1]
 
     def _connected(self) -> Gpus:
         """Return the library, imported once there is a driver: without one it would only take memory."""
@@ -285,7 +301,7 @@ class Gpu:
         except SourceAbsentError as error:
             self._retry_at = self._clock() + _RETRY_SECONDS
             raise self._off(error) from error
-        self._absent = ""
+        self._absent, self._devices = "", ()
         return self._gpus
 
     def _off(self, reason: SourceAbsentError) -> SourceAbsentError:

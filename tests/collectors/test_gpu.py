@@ -198,3 +198,16 @@ def test_machine_without_accessible_gpus_exports_none(
 ) -> None:
     gpus.readings = {}
     assert values(collector.collect()) == {}
+
+
+def test_family_is_made_again_only_if_a_value_or_gpu_differs(
+    collector: Gpu, gpus: FixedGpus, values
+) -> None:
+    first = {family.name: family for family in collector.collect()}
+    gpus.readings[A100] = replace(BUSY, celsius=65)
+    second = {family.name: family for family in collector.collect()}
+    assert [name for name in first if first[name] is not second[name]] == ["DCGM_FI_DEV_GPU_TEMP"]
+    assert values(second.values())[series("DCGM_FI_DEV_GPU_TEMP")] == 65
+    gpus.readings[T4] = BUSY
+    third = values(collector.collect())
+    assert third[series("DCGM_FI_DEV_GPU_UTIL", T4)] == third[series("DCGM_FI_DEV_GPU_UTIL")] == 97
