@@ -13,9 +13,9 @@ from collectors.interface.host import Host
 from collectors.interface.sample import SourceAbsentError
 from collectors.problems import Options, Problems, _Read
 from collectors.problems.sources import JournalSource, Line, Lines, SourceError
+from collectors.problems.tracking import ProblemTracker
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
-from collectors.shared.problems.tracking import ProblemTracker
 from tests.collectors.problems.configurations import document
 from tests.patience import PATIENCE
 
