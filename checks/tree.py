@@ -1,4 +1,4 @@
-"""Checks layout and names: package sizes, the purity contract, and class names.
+"""Checks layout and names: sizes of packages and modules, the purity contract, and class names.
 
 Run by `make check`; prints one line per finding and exits 1 if there is any. Reasons: docs/architecture.md.
 """
@@ -17,6 +17,8 @@ MOST_MODULES = 17
 MOST_AT_TOP = {"evaluator": 8}
 UNBOUNDED = {"collectors"}
 """One module or folder per telemetry source."""
+MOST_LINES = 400
+"""Lines of a module."""
 
 PURITY_CONTRACT = "decisions do no I/O and read no clock"
 MOST_PURE_ENTRIES = 40
@@ -30,7 +32,7 @@ SHARED_NAMES = {"Options"}
 
 def main(root: Path = Path()) -> int:
     """Return 1 and print what is wrong with the tree below `root`, else 0."""
-    findings = [*sizes(root), *purity(root), *classes(root)]
+    findings = [*sizes(root), *lengths(root), *purity(root), *classes(root)]
     for finding in findings:
         print(finding)
     return bool(findings)
@@ -48,6 +50,15 @@ def sizes(root: Path) -> Iterator[str]:
             init = folder / "__init__.py"
             if not init.exists() or not ast.get_docstring(ast.parse(init.read_text())):
                 yield f"{name}: no docstring says what belongs there and what it may import"
+
+
+def lengths(root: Path) -> Iterator[str]:
+    """Yield the modules with too many lines."""
+    for package in PACKAGES:
+        for path in _modules(root, package):
+            count = len(path.read_text().splitlines())
+            if count > MOST_LINES:
+                yield f"{path.relative_to(root)}: {count} lines, at most {MOST_LINES}: divide it"
 
 
 def purity(root: Path) -> Iterator[str]:

@@ -54,6 +54,14 @@ def test_package_with_too_many_modules_is_found(check, tree, capsys, package, mo
     assert found.startswith(f"{package}: {most + 1} modules")
 
 
+def test_module_with_too_many_lines_is_found(check, tree, capsys):
+    write(tree, "agent/web/__init__.py", '"""What belongs here."""\n')
+    write(tree, "agent/web/tls.py", "\n" * 400)
+    assert findings(check, tree, capsys) == []
+    write(tree, "agent/web/tls.py", "\n" * 401)
+    assert findings(check, tree, capsys) == ["agent/web/tls.py: 401 lines, at most 400: divide it"]
+
+
 def test_package_without_a_docstring_is_found(check, tree, capsys):
     write(tree, "agent/web/__init__.py")
     write(tree, "agent/eval/run.py")

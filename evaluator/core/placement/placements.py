@@ -25,11 +25,11 @@ from evaluator.core.placement.ledger import Ledger, PlacedPod, Weighed
 from evaluator.core.placement.measures import LONGEST_WINDOW, SHORTEST_WINDOW, Load, Measures
 from evaluator.core.policy import evaluate
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations, combine
+from evaluator.core.policy.evaluate import MetricColumn, MetricTable, combine
 from evaluator.core.policy.ranking import Ranking
 from evaluator.core.policy.strategies import COMPLIANCE, PER_POD, StrategyName
 from evaluator.core.policy.types import Operator, Policy, RankBy, Rule
-from evaluator.core.policy.violations import ViolationReasons
+from evaluator.core.policy.violations import ViolationReasons, Violations
 
 SLACK = 60.0
 """Seconds beyond the longest window and the age of a usable reading for which a pod is kept."""

@@ -5,7 +5,7 @@ labels by node are computed on first use and cached. Unchanged parts are the sam
 changes by identity.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -19,8 +19,10 @@ from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import (
+    AppliedLabels,
     LabelAssignment,
     LabelAssignments,
+    LabelsOf,
     assignments_of,
     merged,
 )
@@ -37,8 +39,6 @@ from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
 
-LabelsOf = Callable[[str], Mapping[str, str]]
-"""Node → the labels that Plimsoll owns on it now, and its records (`ActionPart.records`)."""
 
 WithoutDeparted = Callable[[Policy, MetricTable], MetricTable]
 """Returns the table of which pods are evicted by a policy: without what pods add that left since the readings."""
@@ -232,7 +232,7 @@ class _History:
     ) -> None:
         self._before = before
         self._holds = holds
-        self._applied = _AppliedLabels(table.nodes, labels_of)
+        self._applied = AppliedLabels(table.nodes, labels_of)
         self._unreported_names: dict[bytes, NodeMask] = {}
         self.reindex = Reindex(before.table.nodes, table.nodes)
 
@@ -288,28 +288,6 @@ class _History:
         if known is None:
             known = self._unreported_names[key] = NodeMask(nodes, mask)
         return known.members
-
-
-class _AppliedLabels:
-    """The labels that Plimsoll already owns on nodes; each node is looked up once, on demand."""
-
-    def __init__(self, nodes: NodeIndex, labels_of: LabelsOf) -> None:
-        self.nodes = nodes
-        self._labels_of = labels_of
-        self._looked_up = np.zeros(len(nodes), dtype=bool)
-        self._where: dict[tuple[str, str], Mask] = {}
-
-    def by(self, mask: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
-        """Return which of the nodes in `mask` have any of the labels."""
-        if not labels:
-            return self.nodes.none
-        for position in (mask & ~self._looked_up).nonzero()[0].tolist():
-            for label in self._labels_of(self.nodes[position]).items():
-                if label not in self._where:
-                    self._where[label] = np.zeros(len(self.nodes), dtype=bool)
-                self._where[label][position] = True
-        self._looked_up |= mask
-        return mask & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)
 
 
 def _decision(

@@ -1,6 +1,6 @@
 """The node labels that policies want, stored per label; the view per node is built on first access."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,6 +10,8 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Positions, Reindex, union
 from evaluator.core.model.steps import Steps
 
+LabelsOf = Callable[[str], Mapping[str, str]]
+"""Node → the labels that Plimsoll owns on it now, and its records (`ActionPart.records`)."""
 _FEW_NODES = 250
 """Nodes that are looked up one by one before the labels are sorted by node, which takes milliseconds."""
 
@@ -232,3 +234,25 @@ def _contest(
     return [
         LabelAssignment(key, v, NodeMask(nodes, value == mine)) for mine, v in enumerate(values)
     ]
+
+
+class AppliedLabels:
+    """The labels that Plimsoll already owns on nodes; each node is looked up once, on demand."""
+
+    def __init__(self, nodes: NodeIndex, labels_of: LabelsOf) -> None:
+        self.nodes = nodes
+        self._labels_of = labels_of
+        self._looked_up = np.zeros(len(nodes), dtype=bool)
+        self._where: dict[tuple[str, str], Mask] = {}
+
+    def by(self, mask: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
+        """Return which of the nodes in `mask` have any of the labels."""
+        if not labels:
+            return self.nodes.none
+        for position in (mask & ~self._looked_up).nonzero()[0].tolist():
+            for label in self._labels_of(self.nodes[position]).items():
+                if label not in self._where:
+                    self._where[label] = np.zeros(len(self.nodes), dtype=bool)
+                self._where[label][position] = True
+        self._looked_up |= mask
+        return mask & union((self._where.get(x, self.nodes.none) for x in labels), self.nodes)

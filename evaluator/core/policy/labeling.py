@@ -12,9 +12,10 @@ import numpy as np
 
 from evaluator.core.model.node_index import NodeMask, Positions
 from evaluator.core.model.steps import Steps
-from evaluator.core.policy.evaluate import MetricTable, Violations
+from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import LabelAssignment
 from evaluator.core.policy.types import Operator, Strategy
+from evaluator.core.policy.violations import Violations
 from evaluator.core.readings.column import Bools, Floats
 
 _SHOWN = 5

@@ -1,21 +1,68 @@
-"""The texts of violations, as kube-scheduler shows them in FailedNodes and the pod's condition, by node.
+"""Where strategies are violated, and the texts of it, as kube-scheduler shows them in FailedNodes and the pod's condition.
 
-Mappings over masks: names and texts are built on first access, and cached.
+The texts are mappings over masks: names and texts are built on first access, and cached.
 """
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask
-from evaluator.core.policy.evaluate import Violations
+from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, alike
 from evaluator.core.policy.types import Rule, Strategy
+from evaluator.core.readings.column import Bools
 
 _FEW = 0.25
 """Share of changed nodes up to which a copy of the earlier dict is updated; above, a new one is as fast."""
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Where a strategy is violated, shape (nodes,), and by which rules, shape (nodes, rules). Read-only.
+
+    `missing` and `from_previous_leader`, both (nodes, rules), are the parts of `per_rule` that hold because a reading
+    is missing, or only because a label written before this process started says so.
+    """
+
+    violated: Bools
+    per_rule: Bools
+    missing: Bools
+    from_previous_leader: Bools
+
+    def same(self, other: "Violations") -> bool:
+        """Whether another result for the same strategy and nodes is equal; `violated` follows from the rest."""
+        return (
+            alike(self.per_rule, other.per_rule)
+            and alike(self.missing, other.missing)
+            and alike(self.from_previous_leader, other.from_previous_leader)
+        )
+
+    def changed_since(self, before: "Violations") -> Bools:
+        """Return the nodes whose result differs from an earlier one for the same strategy and nodes, shape (nodes,)."""
+        changed: Bools = self.violated ^ before.violated
+        pairs = [
+            (self.missing, before.missing),
+            (self.from_previous_leader, before.from_previous_leader),
+        ]
+        if self.per_rule.shape[1] > 1:
+            pairs.append((self.per_rule, before.per_rule))
+        for now, old in pairs:
+            if now is not old:
+                changed = changed | (now ^ old).any(axis=1)
+        return changed
+
+    def first(self) -> npt.NDArray[np.intp]:
+        """Return the index of the first violated rule per violating node; rules known only from a label come last."""
+        first = np.zeros(len(self.violated), np.int32)
+        tables = [self.per_rule]
+        if self.from_previous_leader.any():
+            tables.append(self.per_rule & ~self.from_previous_leader)
+        for table in tables:  # the last write counts; each rule's column is contiguous
+            for number in reversed(range(table.shape[1])):
+                np.putmask(first, table[:, number], number)
+        return first[self.violated].astype(np.intp)
 
 
 def reason_prefix(policy: str) -> str:

@@ -14,10 +14,10 @@ from evaluator.core.model.resources import Amounts
 from evaluator.core.policy import evaluate
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.evaluate import MetricColumn, MetricTable, Violations
+from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import WhenMissing
-from evaluator.core.policy.violations import ViolationReasons
+from evaluator.core.policy.violations import ViolationReasons, Violations
 from evaluator.features.scorers import derived
 from evaluator.features.scorers.derived import DERIVED_METRICS, Scoring
 from evaluator.features.scorers.snapshot import ClusterSnapshot

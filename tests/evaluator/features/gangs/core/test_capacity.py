@@ -15,10 +15,9 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import RESOURCES
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.policy.evaluate import Violations
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
-from evaluator.core.policy.violations import ViolationReasons
+from evaluator.core.policy.violations import ViolationReasons, Violations
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import GATE, shape
