@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from kubectl_plimsoll import history, views
+from kubectl_plimsoll import history, pods, views
 from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError
 from kubectl_plimsoll.history import HistoryPages
 from kubectl_plimsoll.table import Style
@@ -149,7 +149,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"kubectl plimsoll: {error}\n")
         return UNKNOWN
     sys.stdout.write(text)
-    if view is views.pod:
+    if view is pods.pod:
         turned_away = page.get("turnedAwayByPlimsoll")
         return UNKNOWN if turned_away is None else TURNED_AWAY if turned_away else 0
     return UNKNOWN if view is views.status and page.get("waitingFor") else 0
@@ -275,7 +275,7 @@ def _explained(
     named = _named(name, given, service)
     if kind == "policy":
         return service.get(named), views.policy
-    return service.get(query={kind: named}), views.pod if kind == "pod" else views.gang
+    return service.get(query={kind: named}), pods.pod if kind == "pod" else pods.gang
 
 
 def _named(name: str, given: argparse.Namespace, service: Evaluator) -> str:

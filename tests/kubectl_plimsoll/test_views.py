@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubectl_plimsoll import views
+from kubectl_plimsoll import pods, views
 from kubectl_plimsoll.table import Cell, Style, table
 
 POD = {
@@ -56,7 +56,7 @@ def lines(view, page, *, coloured=False, wide=False):
 
 
 def test_pod_has_the_answer_first_and_the_violated_rule_of_each_node():
-    found = lines(views.pod, POD)
+    found = lines(pods.pod, POD)
     assert found[:3] == [
         "pod:                     shop/web",
         "turned away by Plimsoll: yes",
@@ -70,20 +70,20 @@ def test_pod_has_the_answer_first_and_the_violated_rule_of_each_node():
 
 
 def test_error_of_kube_scheduler_is_told_apart_from_its_refusals():
-    assert "kube-scheduler:          0/3 nodes are available" in lines(views.pod, POD)
+    assert "kube-scheduler:          0/3 nodes are available" in lines(pods.pod, POD)
     page = POD | {"schedulerReason": "SchedulerError", "schedulerMessage": "dial tcp: refused"}
-    assert "kube-scheduler:          SchedulerError: dial tcp: refused" in lines(views.pod, page)
+    assert "kube-scheduler:          SchedulerError: dial tcp: refused" in lines(pods.pod, page)
 
 
 def test_wide_shows_all_rules_of_a_node():
-    assert sum("m LessThan 0" in line for line in lines(views.pod, POD, wide=True)) == 1
+    assert sum("m LessThan 0" in line for line in lines(pods.pod, POD, wide=True)) == 1
 
 
 @pytest.mark.parametrize(("value", "word"), [(True, "yes"), (False, "no"), (None, "unknown")])
 def test_colour_repeats_what_the_word_says(value, word):
     page = POD | {"turnedAwayByPlimsoll": value}
-    assert lines(views.pod, page)[1] == f"turned away by Plimsoll: {word}"
-    coloured = lines(views.pod, page, coloured=True)[1]
+    assert lines(pods.pod, page)[1] == f"turned away by Plimsoll: {word}"
+    coloured = lines(pods.pod, page, coloured=True)[1]
     assert coloured.startswith("turned away by Plimsoll: \x1b[")
     assert word in coloured
 
@@ -97,7 +97,7 @@ def test_columns_are_aligned_whatever_the_colours():
 
 def test_names_cannot_control_the_terminal():
     page = POD | {"summary": "a\x1b[2Jb\nc", "nodes": {"n\x1b]0;x": {"obstacles": ["\n"]}}}
-    assert not any("\x1b" in line or "\n" in line for line in lines(views.pod, page))
+    assert not any("\x1b" in line or "\n" in line for line in lines(pods.pod, page))
 
 
 HOSTILE = "\x1b[2J\n\x9b"
@@ -111,7 +111,7 @@ HOSTILE = "\x1b[2J\n\x9b"
         (views.policies, {"policies": [], "policiesMore": 0}),
         (views.node, {"node": HOSTILE, "ready": HOSTILE, "labels": {HOSTILE: HOSTILE}}),
         (
-            views.pod,
+            pods.pod,
             {
                 "pod": HOSTILE,
                 "policy": {"name": HOSTILE, "applies": True, "mode": HOSTILE},
@@ -120,7 +120,7 @@ HOSTILE = "\x1b[2J\n\x9b"
             },
         ),
         (views.policy, {"policy": HOSTILE, "enforcement": {"mode": HOSTILE, "by": HOSTILE}}),
-        (views.gang, {"gang": HOSTILE, "state": HOSTILE, "message": HOSTILE}),
+        (pods.gang, {"gang": HOSTILE, "state": HOSTILE, "message": HOSTILE}),
     ],
 )
 def test_no_field_of_the_server_controls_the_terminal(view, page, coloured):
@@ -208,7 +208,7 @@ def test_policy_and_its_pods_have_problems_and_warnings():
     flaws = {"problems": ["no node has the metric m"], "warnings": ["x_total is a counter"]}
     found = lines(views.policy, {"policy": "a/b", **flaws})
     assert found[2:] == ["problem:  no node has the metric m", "warning:  x_total is a counter"]
-    found = lines(views.pod, POD | {"policy": POD["policy"] | flaws})
+    found = lines(pods.pod, POD | {"policy": POD["policy"] | flaws})
     assert "problem of the policy:   no node has the metric m" in found
     assert "warning of the policy:   x_total is a counter" in found
 
@@ -217,9 +217,9 @@ def test_pod_that_the_policy_does_not_apply_to_says_why():
     why = "policy demo has no effect on where this pod is placed"
     policy = {"name": "a/b", "applies": False, "problem": why}
     bound = POD | {"policy": policy, "summary": "it is bound to node-a"}
-    assert f"why it does not apply:   {why}" in lines(views.pod, bound)
+    assert f"why it does not apply:   {why}" in lines(pods.pod, bound)
     pending = POD | {"policy": policy, "summary": f"{why}; Plimsoll permits it"}
-    assert not any(line.startswith("why it") for line in lines(views.pod, pending))
+    assert not any(line.startswith("why it") for line in lines(pods.pod, pending))
 
 
 def test_readings_have_their_units_and_differ_from_the_target():
@@ -232,7 +232,7 @@ def test_readings_have_their_units_and_differ_from_the_target():
         "violated": True,
     }
     page = POD | {"nodes": {"a": {"obstacles": [], "refused": "x", "rules": [rule]}}}
-    assert "LessThan 64Gi   63.999 GiB   1s" in lines(views.pod, page)[-1]
+    assert "LessThan 64Gi   63.999 GiB   1s" in lines(pods.pod, page)[-1]
 
 
 def test_reading_names_its_device():
@@ -246,7 +246,7 @@ def test_reading_names_its_device():
         "violated": True,
     }
     page = POD | {"nodes": {"a": {"obstacles": [], "refused": "x", "rules": [rule]}}}
-    assert "2 (gpu: UUID=GPU-1)" in lines(views.pod, page)[-1]
+    assert "2 (gpu: UUID=GPU-1)" in lines(pods.pod, page)[-1]
 
 
 def test_gang_has_state_reason_and_pods():
@@ -258,7 +258,7 @@ def test_gang_has_state_reason_and_pods():
         "obstacles": ["quota"],
         "members": {"train-0": {"state": "held", "node": None, "gates": ["plimsoll.io/gang"]}},
     }
-    assert lines(views.gang, page) == [
+    assert lines(pods.gang, page) == [
         "gang:    r/train",
         "state:   waits",
         "message: 2 of 4 pods fit",
@@ -274,7 +274,7 @@ def test_pods_placed_since_the_readings_and_what_they_add_are_shown():
     sentence = "3 pods placed since this reading, counted as 1.2 cores"
     page = {**POD, "nodes": {"hot": {**POD["nodes"]["hot"], "placed": [{**one, "text": sentence}]}}}
     page["requestsDecide"] = "requests decide: too much of cpu on 2 nodes"
-    found = lines(views.pod, page)
+    found = lines(pods.pod, page)
     assert f"hot: m: {sentence}" in found
     assert any("requests decide: too much of cpu" in line for line in found)
     adds = {"m": {"text": "a pod adds 0.8 cores: the median of 6 trials"}}
@@ -297,7 +297,7 @@ def test_explained_pod_has_its_last_decision_with_the_readings_then():
         "readings": {"m_bytes": 1024.0},
     }
     page = {**POD, "past": {"decision": decision}}
-    lines = [" ".join(line.split()) for line in views.pod(page, Style(), wide=False)]
+    lines = [" ".join(line.split()) for line in pods.pod(page, Style(), wide=False)]
     begin = lines.index("last decision: 1 of 3 nodes refused at 2026-11-20T09:15:04Z by shop/demo")
     assert lines[begin + 1 : begin + 4] == [
         "refused: hot: m_bytes=2 KiB",
