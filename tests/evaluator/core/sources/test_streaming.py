@@ -149,7 +149,7 @@ async def test_recorded_series_becomes_a_reading_within_its_second(
     background(StreamClient(target, rounds, recorded=recorder).run())
     await real.reads("used_ratio", 1, 0.1)
     await real.reads("node_each", 2)
-    assert pace(recorder) == 1
+    await until(lambda: pace(recorder) == 1)
     files("node_used 90\nnode_size 100\n")
     await real.reads("used_ratio", 1, 0.9)
     await real.reads("node_each", 0)
