@@ -1,16 +1,18 @@
 """Problems that agents find, as node conditions and Events; acknowledgements of problems, for the agents."""
 
-from collections.abc import Set
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.feature import Feature
+from evaluator.core.feature import Feature, Written
+from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages import PagePart
 from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.report import Facts
 from evaluator.core.wiring import Wired
+from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.problems import plan
 from evaluator.features.problems.controller import (
     ProblemConditionController,
@@ -110,6 +112,13 @@ class Acknowledgements:
             self._problems.acknowledge(name, {kind: at for kind, (at, _) in found.items()})
 
 
+def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
+    """Yield the write that removes the conditions of problems from a node, for the command `clean`."""
+    if kinds := plan.own_conditions(node):
+        operations = NodeOperations(node.metadata.name, tuple(plan.removal_of(node)), "/status")
+        yield Removal(f"condition {', '.join(sorted(kinds))}", operations)
+
+
 def wire(core: Core, options: ProblemOptions) -> Wired:
     """Show problems on every replica; write while this one leads."""
     metrics = ProblemMetrics(core.metrics.registry)
@@ -133,4 +142,14 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     return Wired(loops=loops, page=PagePart(node=shown.node, evaluator=shown.evaluator))
 
 
-FEATURE = Feature(name="problems", options=ProblemOptions, metrics=ProblemMetrics, wire=wire)
+FEATURE = Feature(
+    name="problems",
+    options=ProblemOptions,
+    metrics=ProblemMetrics,
+    wire=wire,
+    written=Written(
+        what=f"conditions of problems, which the field manager {plan.MANAGER} owns",
+        options=FeatureOptions,
+        removals=removals,
+    ),
+)

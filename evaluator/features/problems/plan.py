@@ -85,12 +85,17 @@ def compare(
         return None
     others = foreign(node, permitted)
     wanted = tuple(c for c in found if c.type in permitted and c.type not in others)
-    managers = dict(node.metadata.condition_managers)
-    own = {c.type: c for c in node.status.conditions if managers.get(c.type) == MANAGER}
+    own = own_conditions(node)
     if {kind: (c.status, c.reason) for kind, c in own.items()} == {c.type: (_status(c), c.reason) for c in wanted}:  # fmt: skip
         return None
     removal = () if wanted else tuple(removal_of(node))
     return ProblemApply(node.metadata.name, node.metadata.uid, wanted, own, removal)
+
+
+def own_conditions(node: Node) -> dict[str, NodeCondition]:
+    """Return the node's conditions that are ours, by type."""
+    managers = dict(node.metadata.condition_managers)
+    return {c.type: c for c in node.status.conditions if managers.get(c.type) == MANAGER}
 
 
 def removal_of(node: Node) -> Iterator[Mapping[str, Any]]:
@@ -98,11 +103,11 @@ def removal_of(node: Node) -> Iterator[Mapping[str, Any]]:
 
     An apply without any condition would also remove fields of the status that have no owner.
     """
-    meta, managers = node.metadata, dict(node.metadata.condition_managers)
+    meta, own = node.metadata, own_conditions(node)
     yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
     yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
     for index, condition in reversed([*enumerate(node.status.conditions)]):
-        if managers.get(condition.type) == MANAGER:
+        if condition.type in own:
             yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 import yaml
 
+from evaluator.features.problems.plan import MANAGER
 from evaluator.tools.clean.main import PROGRAM
 from tests import preloaded
 from tests.evaluator.conftest import ROOT, make_rule, make_tas
@@ -57,6 +58,18 @@ async def test_labels_taints_and_conditions_of_ours_are_removed(api, node, flags
     assert await api.labels("node-a") == {"theirs": "1"}
     assert found["spec"]["taints"] == [FOREIGN]
     assert conditions(found) == ["Ready"]
+
+
+async def test_conditions_of_problems_are_removed_and_those_of_others_stay(api, node, flags):
+    """Only one manager owns a condition; `Ready` is the kubelet's, `ReadonlyFilesystem` another reporter's."""
+    for manager, kind in ((MANAGER, "KernelDeadlock"), ("other", "ReadonlyFilesystem")):
+        status = {"conditions": [{**CONDITION, "type": kind}]}
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}
+        await api.apply(f"{node}/status", {**body, "status": status}, manager)
+    _, out, err = await preloaded.run((sys.executable, *flags))
+    assert err == ""
+    assert "condition KernelDeadlock" in out
+    assert sorted(conditions(await api.get(node))) == ["ReadonlyFilesystem", "Ready"]
 
 
 async def test_invalid_taint_prefix_is_refused(node, flags):
