@@ -243,7 +243,6 @@ _SHOWN = {
     "default": "kube-scheduler's default plugins",
     "tas-w1-model": "with Telemetry Aware Scheduling (model)",
     "descheduler-one-model": "with descheduler's LowNodeUtilization (model)",
-    "oracle": "bound: every pod's mean demand known beforehand",
     "plimsoll-value-w5": "with Plimsoll",
     "plimsoll-value-w5-evict": "with Plimsoll and `--evict`",
 }
