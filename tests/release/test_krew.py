@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import tarfile
 
 import pytest
 import yaml
@@ -48,8 +47,9 @@ def test_kubectl_runs_the_plugin_from_the_index_without_its_package(index):
             "platforms"
         ]
     }
-    with tarfile.open(platform[0].removeprefix("file://")) as archive:
-        archive.extractall(index / "store", filter="data")
+    (index / "store").mkdir()
+    archive = platform[0].removeprefix("file://")
+    subprocess.run(["tar", "-xzf", archive, "-C", index / "store"], check=True)
     (index / "bin").mkdir()
     (index / "bin/kubectl-plimsoll").symlink_to(index / "store" / platform[1])
     python = index / "python"  # without site-packages
