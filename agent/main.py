@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from agent import config
 from agent.config import Settings
@@ -172,13 +173,17 @@ async def _work(
             work.create_task(recorder.run())
 
 
-async def _settle() -> None:
-    """Return memory that only the start needs: at once, and when streams are open and rules were evaluated a few times."""
+async def _settle() -> NoReturn:
+    """Return memory that only the start needs: at once, and when streams are open and rules were evaluated a few times.
+
+    From then on, return what clients of `/metrics` made it take.
+    """
     gc.set_threshold(_GARBAGE)
     memory.settle()
     await asyncio.sleep(_STARTED)
     memory.settle()
     memory.drop_code()
+    await memory.return_unused()
 
 
 async def _stream(
