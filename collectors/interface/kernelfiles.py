@@ -39,8 +39,6 @@ class KernelFiles:
         self._clock = clock
         self._held: dict[str, _Held] = {}
         self._swept = clock()
-        self.reads = 0
-        """Number of files read so far, for tests of how much an agent reads."""
 
     def read(self, path: str) -> bytes:
         """Return the current content. Raises OSError as open(2) and read(2) do."""
@@ -51,7 +49,6 @@ class KernelFiles:
         return self._content(path, _once)
 
     def _content(self, path: str, read: Callable[[int], bytes]) -> bytes:
-        self.reads += 1
         held = self._held.get(path)
         if held is not None:
             held.used = self._clock()

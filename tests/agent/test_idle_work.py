@@ -3,6 +3,7 @@
 Counts hold on any machine: the agent reads a copy of a server's files, on a clock of the test.
 """
 
+import threading
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ from agent.rules.engine import RuleEngine
 from agent.scrape.runner import CollectorRunner
 from agent.stream.snapshot import SnapshotReader
 from collectors import registry
-from collectors.interface.kernelfiles import FILES
+from collectors.interface.kernelfiles import KernelFiles
 from collectors.interface.sample import Collector, Family
 from wire import codec
 from wire import telemetry_pb2 as pb
@@ -44,6 +45,12 @@ class Work:
     bytes: int = 0
 
 
+class Reads(threading.local):
+    """How many files this thread has read: other tests leave threads behind that read, too."""
+
+    count = 0
+
+
 @dataclass
 class Counting:
     """A collector whose runs and results are counted."""
@@ -51,14 +58,15 @@ class Counting:
     name: str
     collector: Collector
     work: Work
+    reads: Reads
 
     def collect(self) -> Iterable[Family]:
         self.work.runs[self.name] += 1
-        before = FILES.reads
+        before = self.reads.count
         for family in self.collector.collect():
             self.work.families += 1
             yield family
-        self.work.files += FILES.reads - before
+        self.work.files += self.reads.count - before
 
 
 @pytest.fixture
@@ -67,12 +75,24 @@ def work() -> Work:
 
 
 @pytest.fixture
-def minute(xeon, work):
+def reads(monkeypatch) -> Reads:
+    counted, content = Reads(), KernelFiles._content
+
+    def counting(*arguments):
+        counted.count += 1
+        return content(*arguments)
+
+    monkeypatch.setattr(KernelFiles, "_content", counting)
+    return counted
+
+
+@pytest.fixture
+def minute(xeon, work, reads):
     """Return a function that lets a minute pass, with or without a stream."""
     settings = config.parse([f"--rules.file={ROOT}/deploy/rules/*.yaml"], {}, hostname="xeon")
     chosen = {name: o for name, o in settings.collectors.items() if name not in OWN_FILES}
     collector_runner = CollectorRunner(
-        {name: Counting(name, c, work) for name, c in registry.build(xeon, chosen).items()}
+        {name: Counting(name, c, work, reads) for name, c in registry.build(xeon, chosen).items()}
     )
     now = [600_000]
     clock = Clock(boot=lambda: now[0], wall=lambda: now[0])
