@@ -47,7 +47,14 @@ def shell(run):
 @pytest.fixture
 async def client(control_plane, kubectl, built):
     """An administrator's client, in a cluster with a node and a policy violated by missing readings."""
-    kubectl("apply", "--server-side", "-f", "-", given=yaml.safe_dump_all(built("crd")))
+    kubectl(
+        "apply",
+        "--server-side",
+        "--validate=ignore",
+        "-f",
+        "-",
+        given=yaml.safe_dump_all(built("crd")),
+    )
     kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     rule = {"metricname": "m", "operator": "Equals", "target": 1}
     strategy = {"whenMissing": "violate", "rules": [rule]}
@@ -141,7 +148,7 @@ async def test_evaluator_works_with_the_rights_of_the_manifests(
 ):
     """With the rights of RBAC as limited by the guard, and no others."""
     given = rights(with_components("core", "guard"))
-    kubectl("apply", "--server-side", "-f", "-", given=given)
+    kubectl("apply", "--server-side", "--validate=ignore", "-f", "-", given=given)
     log = await evaluator_as(
         "plimsoll", "plimsoll-evaluator", "--staleAfter=2s", "--scorers=safe,reward"
     )
@@ -182,7 +189,7 @@ async def test_gangs_work_with_the_rights_of_their_component(
 ):
     """It lifts gates, writes events on waiting pods, and diagnoses their controllers; the guard allows it."""
     given = rights(with_components("core", "gangs", "guard"))
-    kubectl("apply", "--server-side", "-f", "-", given=given)
+    kubectl("apply", "--server-side", "--validate=ignore", "-f", "-", given=given)
     kubectl("patch", "node", "node-a", "-p", '{"spec": {"taints": null}}')
     made = await client.create(REPLICA_SETS, of_one_replica("half"))
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "half", "controller": True}
@@ -211,7 +218,7 @@ async def test_custom_metrics_are_served_with_the_rights_of_their_component(
 ):
     """It reads the front proxy's CA, reviews tokens and permissions, and its role for readers permits a metric."""
     given = rights(with_components("core", "serve-custom-metrics", "guard"))
-    kubectl("apply", "--server-side", "-f", "-", given=given)
+    kubectl("apply", "--server-side", "--validate=ignore", "-f", "-", given=given)
     for name in ("reader", "other"):
         kubectl("create", "serviceaccount", name)
     role = "--clusterrole=plimsoll-custom-metrics-reader"
@@ -320,7 +327,7 @@ def tas(client, kubectl):
             "spec": {"selector": {"matchLabels": labels}, "template": pod},
         },
     ]
-    kubectl("apply", "-f", "-", given=yaml.safe_dump_all(objects))
+    kubectl("apply", "--validate=ignore", "-f", "-", given=yaml.safe_dump_all(objects))
     patch = '[{"op": "add", "path": "/metadata/labels/strict", "value": "violating"}]'
     kubectl("patch", "node", "node-a", "--type=json", "-p", patch)
     return client
@@ -333,7 +340,7 @@ async def test_evaluator_works_in_place_of_tas(tas, kubectl, shell, evaluator_as
     commands = block[1].replace(
         "kubectl create namespace plimsoll\n", ""
     )  # created by the previous test
-    kubectl("apply", "-f", "deploy/core/namespace.yaml")
+    kubectl("apply", "--validate=ignore", "-f", "deploy/core/namespace.yaml")
     shell("-euo", "pipefail", "-c", commands)
     found = yaml.safe_load(
         kubectl("-n", namespace, "get", "deployment", "telemetry-aware-scheduling", "-oyaml")
