@@ -27,6 +27,7 @@ from evaluator.features.pages.targets import Targets
 from evaluator.features.scorers.feature import NO_SCORERS
 from plimsoll.http.types import Parts, Request
 from wire import codec, telemetry_pb2
+from wire.codec import Delta
 
 START = 1000.0
 _VOID = {"meta", "link", "input", "br"}
@@ -176,3 +177,12 @@ def demo(parsed, rule):
         scheduleonmetric=[rule("m LessThan 0")],
         labeling=[rule("k Equals 1", "hot=yes")],
     )
+
+
+def filled(pages, demo):
+    """Decide on four nodes: violated, pending, clear, and not reported."""
+    pages.know(demo, nodes=["a", "b", "c", "d"], pods=[("ns", "web", "demo")])
+    pages.report({"a": Delta({"m": 10.0, "k": 1.0}), "b": Delta({"m": 6.0, "k": 0.0})})
+    pages.report({"c": Delta({"m": 0.0, "k": 0.0})})
+    pages.now += 2.5
+    return pages
