@@ -168,15 +168,15 @@ async def _work(
         await recorder.load()
     loaded.set()
     async with asyncio.TaskGroup() as work:
-        work.create_task(_settle())
+        work.create_task(_return_memory())
         if recorder is not None:
             work.create_task(recorder.run())
 
 
-async def _settle() -> NoReturn:
+async def _return_memory() -> NoReturn:
     """Return memory that only the start needs: at once, and when streams are open and rules were evaluated a few times.
 
-    From then on, return what clients of `/metrics` made it take.
+    From then on, return what floods of requests left unused.
     """
     gc.set_threshold(_GARBAGE)
     memory.settle()

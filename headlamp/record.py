@@ -190,7 +190,7 @@ def complete(found: Answers) -> bool:
 def shape(value: Any) -> Any:
     """Return the types of a JSON value: objects by field, and of a list the fields and types that any entry has."""
     if isinstance(value, dict):
-        # Who wrote what depends on which of two writes came first.
+        # Field managers depend on which of two writes came first.
         return {key: shape(one) for key, one in sorted(value.items()) if key != "managedFields"}
     if isinstance(value, list):
         return [merged([shape(one) for one in value])]

@@ -132,7 +132,7 @@ class SignalsDemo:
         return times, fresh
 
     async def _repair(self, sick: str, fault: Fault) -> None:
-        self._narrator.paragraph(f"Now {fault.repaired}; nobody has to say so.")
+        self._narrator.paragraph(f"Now {fault.repaired}; no acknowledgement is needed.")
         self._narrator.print_action(self._command("repair", sick, fault.name))
         repair(self._stage.cluster.dir, sick, fault.name)
 
