@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.cache.cluster import WatchStaleness
+from evaluator.core.cache.staleness import WatchStaleness
 
 
 @pytest.fixture
