@@ -4,11 +4,12 @@ The work is split into steps, so that the caller can yield to the event loop. Th
 its labels, for example. `Removal` is a write of the command `clean`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply, LabelConflict
 from evaluator.core.policy.label_sets import LabelAssignments
 
@@ -125,6 +126,19 @@ class NodeOperations:
     node: str
     operations: Sequence[Mapping[str, Any]]
     subresource: str = ""
+
+
+def conditions_removal(node: Node, types: Set[str]) -> Iterator[Mapping[str, Any]]:
+    """Yield the operations of a JSON patch that removes conditions of these types from the node as read.
+
+    An apply without any condition would also remove fields of the status that have no owner.
+    """
+    meta = node.metadata
+    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
+    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
+    for index, condition in reversed([*enumerate(node.status.conditions)]):
+        if condition.type in types:
+            yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
 @dataclass(frozen=True, slots=True)

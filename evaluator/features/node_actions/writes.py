@@ -8,7 +8,7 @@ apply leaves out. The last one is removed by a JSON patch: an apply without any 
 the status that has no owner, such as the capacity that the kubelet wrote when it created the node.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.report import cause_at
+from evaluator.core.writes.node_plan import conditions_removal
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.names import STRONGEST_FIRST
@@ -156,21 +157,11 @@ def compare_conditions(node: Node, desired: Mapping[str, str]) -> ConditionApply
         present.keys() == node.metadata.owned_conditions
     ):
         return None
-    removal = () if desired else tuple(_removal(node))
+    removal = () if desired else tuple(conditions_removal(node, node.metadata.owned_conditions))
     meta = node.metadata
     return ConditionApply(
         meta.name, meta.uid, desired, present, removal=removal, shared=meta.shared_conditions
     )
-
-
-def _removal(node: Node) -> Iterator[Mapping[str, Any]]:
-    """Yield the operations that remove our conditions from the node as read."""
-    meta = node.metadata
-    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
-    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
-    for index, condition in reversed([*enumerate(node.status.conditions)]):
-        if condition.type in meta.owned_conditions:
-            yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
 def violation_message(

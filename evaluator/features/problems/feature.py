@@ -12,7 +12,7 @@ from evaluator.core.pages import PagePart
 from evaluator.core.readings.problems import NodeProblems
 from evaluator.core.report import Facts
 from evaluator.core.wiring import Wired
-from evaluator.core.writes.node_plan import NodeOperations, Removal
+from evaluator.core.writes.node_plan import NodeOperations, Removal, conditions_removal
 from evaluator.features.problems import plan
 from evaluator.features.problems.controller import (
     ProblemConditionController,
@@ -115,7 +115,9 @@ class Acknowledgements:
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
     """Yield the write that removes the conditions of problems from a node, for the command `clean`."""
     if kinds := plan.own_conditions(node):
-        operations = NodeOperations(node.metadata.name, tuple(plan.removal_of(node)), "/status")
+        operations = NodeOperations(
+            node.metadata.name, tuple(conditions_removal(node, kinds.keys())), "/status"
+        )
         yield Removal(f"condition {', '.join(sorted(kinds))}", operations)
 
 

@@ -4,12 +4,13 @@ A field manager of its own applies them, so that an apply of a policy's conditio
 another reporter owns, such as node-problem-detector, stays as it is.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from evaluator.core.model.node import KUBERNETES_CONDITIONS, Node, NodeCondition
+from evaluator.core.writes.node_plan import conditions_removal
 from plimsoll import rfc3339
 from plimsoll.text import printable
 from wire.problems import TYPE, ProblemCondition
@@ -88,7 +89,7 @@ def compare(
     own = own_conditions(node)
     if {kind: (c.status, c.reason) for kind, c in own.items()} == {c.type: (_status(c), c.reason) for c in wanted}:  # fmt: skip
         return None
-    removal = () if wanted else tuple(removal_of(node))
+    removal = () if wanted else tuple(conditions_removal(node, own.keys()))
     return ProblemApply(node.metadata.name, node.metadata.uid, wanted, own, removal)
 
 
@@ -96,19 +97,6 @@ def own_conditions(node: Node) -> dict[str, NodeCondition]:
     """Return the node's conditions that are ours, by type."""
     managers = dict(node.metadata.condition_managers)
     return {c.type: c for c in node.status.conditions if managers.get(c.type) == MANAGER}
-
-
-def removal_of(node: Node) -> Iterator[Mapping[str, Any]]:
-    """Yield the operations of a JSON patch that removes our conditions from the node as read.
-
-    An apply without any condition would also remove fields of the status that have no owner.
-    """
-    meta, own = node.metadata, own_conditions(node)
-    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
-    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
-    for index, condition in reversed([*enumerate(node.status.conditions)]):
-        if condition.type in own:
-            yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
 def acknowledgements(node: Node) -> dict[str, tuple[float, str]]:
