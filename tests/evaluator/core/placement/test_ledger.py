@@ -11,6 +11,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.placement import ledger as ledger_module
 from evaluator.core.placement.ledger import MOST_PODS, UNCONFIRMED, Ledger, PlacedPod
+from tests.alone import alone
 
 NODES = NodeIndex("abcd")
 KEY = PolicyKey("ns", "demo")
@@ -134,6 +135,7 @@ def test_pods_without_a_uid_and_answers_with_many_equal_nodes_do_not_count():
     assert len(ledger) == 0
 
 
+@alone
 def test_churn_is_bounded_in_memory(monkeypatch):
     """Four times as many pods come as are kept, of as many policies; then all go. A fifth of the size: tracing is slow."""
     monkeypatch.setattr(ledger_module, "MOST_PODS", MOST_PODS // 5)

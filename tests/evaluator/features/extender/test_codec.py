@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from evaluator.core import protocol
 from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.protocol import BadRequestError
+from tests.alone import alone
 
 POD = {"metadata": {"name": "web", "namespace": "ns", "labels": {"telemetry-policy": "demo"}}}
 NODES = {"metadata": {}, "items": [{"metadata": {"name": "a"}}, {"metadata": {"name": "b"}}]}
@@ -273,6 +274,7 @@ def test_body_of_empty_values_takes_no_more_memory_than_itself(body, sentence):
     assert peak < 2 * len(body)
 
 
+@alone
 def test_reply_with_small_nodes_holds_no_more_memory_than_its_request():
     """A slice takes 80 bytes and these nodes have 25; a slow client keeps the reply in memory."""
     items = b",".join([b'{"metadata":{"name":"a"}}'] * 50_000)

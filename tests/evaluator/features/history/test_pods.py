@@ -13,6 +13,7 @@ from evaluator.core.report import PodAnswer
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.records import Kind
+from tests.alone import alone
 from wire.codec import Delta
 
 NOW = 1_700_000_000.0
@@ -118,6 +119,7 @@ def test_retries_with_the_same_result_are_one_record(world):
     assert world.texts(Kind.REFUSED) == ["2 of 3 nodes refused", "1 of 3 nodes refused"]
 
 
+@alone
 def test_flood_of_pods_stays_within_the_bound(world):
     """New names all the time, some of them very long."""
     tracemalloc.start()

@@ -13,6 +13,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.records import Cause, Kind, Why
+from tests.alone import alone
 
 AGE = 3600.0
 SIZE = 2 << 20
@@ -67,6 +68,7 @@ def test_record_says_what_changed_and_why(policy):
     ]
 
 
+@alone
 def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(policy):
     """5,000 nodes flap 40 times: 200,000 transitions."""
     history = History(SIZE, AGE)
@@ -96,6 +98,7 @@ def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(poli
     ]
 
 
+@alone
 def test_names_of_all_kinds_of_objects_stay_within_the_bound():
     """New pods all the time, with long names and texts."""
     history = History(SIZE, AGE)

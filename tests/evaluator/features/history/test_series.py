@@ -14,6 +14,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.readings.column import Column
 from evaluator.features.history.series import MOST, Series
+from tests.alone import alone
 
 
 def decisions(nodes, **metrics):
@@ -106,6 +107,7 @@ def test_points_equal_those_of_plain_lists_to_three_digits(world):
             assert numbers == pytest.approx(expected[at], rel=2e-3, abs=max(2e-9 * largest, 1e-30))
 
 
+@alone
 def test_six_hours_of_storms_stay_within_the_bound():
     nodes, size = NodeIndex([f"node-{n:04d}" for n in range(2_000)]), 8 << 20
     rng, metrics = np.random.default_rng(1), [f"m{n:02d}" for n in range(40)]
