@@ -1,4 +1,4 @@
-"""The evaluator: applies policies to readings, answers kube-scheduler, and writes labels, statuses, events and evictions.
+"""The evaluator: applies policies to readings, answers kube-scheduler, and acts on nodes and pods.
 
 `app` wires the features of `features.registry` to the core; pyproject.toml has the order of imports as contracts.
 """

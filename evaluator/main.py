@@ -20,8 +20,8 @@ from plimsoll.process import garbage, memory
 
 PROGRAM = "plimsoll-evaluator"
 _ABOUT = """
-Applies the TASPolicy objects of a cluster to readings from node agents, the custom metrics API or Prometheus: filters and ranks
-nodes for kube-scheduler, labels nodes and, with --evict, evicts pods.
+Applies the TASPolicy objects of a cluster to readings of its nodes: filters and ranks nodes for kube-scheduler, labels them and,
+if flags permit it, acts on nodes and pods.
 """
 _EXAMPLES = """
 example, outside the cluster:
@@ -33,7 +33,7 @@ commands, each with its own --help:
   backtest              replay policies on recorded telemetry: what would they have done?
   check                 check policy manifests offline and explain each rule
   configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
-  check-apiservice      check whether the custom metrics API is free, or works
+  check-apiservice      check whether the API that --serveMetrics needs is free, or works
   clean                 remove from all nodes what Plimsoll wrote to them
   record                record what agents report, for backtests
   simulate              simulate a policy in a closed loop: what would it do to the use of nodes?

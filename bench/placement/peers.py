@@ -230,7 +230,7 @@ class Descheduler(DefaultPlugins):
         """Forget the pod's node."""
         self._pods.pop(pod.name, None)
 
-    def evictions(self, now: float) -> Sequence[str]:
+    def descheduled(self, now: float) -> Sequence[str]:
         """Return the pods that a run evicts, once per reading."""
         if not self._due:
             return ()

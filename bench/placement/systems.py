@@ -78,9 +78,9 @@ class Evaluated:
         """Return the system for the model engine."""
         policy = parse(policy_object(self.annotations, evict=self.evict), vocabulary=VOCABULARY)
         verbs = _verbs()
-        evicting = next(found for feature in FEATURES if (found := feature.evicting))
-        evictor = evicting.start(evicting.options()) if self.evict else None
-        return Plimsoll(nodes, [policy], verbs, weight=self.weight, evictor=evictor)
+        leaving = next(found for feature in FEATURES if (found := feature.descheduling))
+        descheduler = leaving.start(leaving.options(evict=self.evict))
+        return Plimsoll(nodes, [policy], verbs, weight=self.weight, descheduler=descheduler)
 
 
 class LabelLoop(Plimsoll):
@@ -98,7 +98,7 @@ class LabelLoop(Plimsoll):
         without = [node for node in feasible.tolist() if self._names[node] not in self.labelled]
         return np.array(without, dtype=np.intp)
 
-    def evictions(self, now: float) -> Sequence[str]:
+    def descheduled(self, now: float) -> Sequence[str]:
         """Return the pods that a run of descheduler evicts now."""
         self._decided(now)
         if now < self._due or len(self.labelled) == len(self._names):

@@ -14,7 +14,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
-from evaluator.core.simulation import Evictor, MakeVerbs, StartReplay
+from evaluator.core.simulation import Descheduler, MakeVerbs, StartReplay
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import Removal
 
@@ -49,11 +49,11 @@ class Replayable(Generic[Options]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evicting(Generic[Options]):
-    """A feature that evicts pods. `options`: the flags of `simulate` for it."""
+class Descheduling(Generic[Options]):
+    """A feature that makes pods leave nodes. `options`: the flags of `simulate` for it; `start` returns None if they are off."""
 
     options: type[Options]
-    start: Callable[[Options], Evictor]
+    start: Callable[[Options], Descheduler | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,5 +74,5 @@ class Feature(Generic[Options]):
     """What it does with decisions, for the command `backtest`."""
     extender: MakeVerbs | None = None
     """How it answers kube-scheduler, for the command `simulate`."""
-    evicting: Evicting[Any] | None = None
-    """How it evicts pods, for the command `simulate`."""
+    descheduling: Descheduling[Any] | None = None
+    """How it makes pods leave nodes, for the command `simulate`."""

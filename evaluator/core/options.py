@@ -161,7 +161,7 @@ class CoreOptions(SchedulerPortOptions, AgentOptions, SourceOptions, LogOptions,
         "observe",
         False,
         "only observe all policies: decide and show them (status, events, metrics, /explain), but answer kube-scheduler with all nodes, "
-        "set no labels and evict no pods. One policy: the annotation plimsoll.io/enforcement: observe",
+        "change no node and no pod. One policy: the annotation plimsoll.io/enforcement: observe",
     )
     count_placed: bool = option(
         "countPlaced",

@@ -135,23 +135,19 @@ def no_parts(_decision: Decision) -> tuple[PolicyPart, ...]:
 
 
 class ActionKind(StrEnum):
-    """What was done."""
+    """What the core does."""
 
+    LEADER = "leader"
+    """Leadership of this replica, gained or lost."""
     WRITTEN = "written"
     """To a node."""
     NOT_WRITTEN = "not written"
-    EVICTED = "evicted"
-    NOT_EVICTED = "not evicted"
-    REQUEUED = "requeued"
-    """A rejected pod, so that kube-scheduler retries it."""
-    LEADER = "leader"
-    """Leadership of this replica, gained or lost."""
 
 
 class Action(NamedTuple):
-    """An action: `pod` is namespace/name, `text` what was done or why."""
+    """An action: `kind` is one that the journal knows, `pod` is namespace/name, `text` what was done or why."""
 
-    kind: ActionKind
+    kind: str
     policy: PolicyKey | None = None
     node: str = ""
     pod: str = ""
@@ -173,6 +169,8 @@ class Journal:
     """Passes actions and answers on to listeners, which take them at once and do little: writers and kube-scheduler wait."""
 
     def __init__(self) -> None:
+        self.kinds: list[str] = [*ActionKind]
+        """Features add those of their actions when they are wired."""
         self.listeners: list[Callable[[Action], None]] = []
         self.answer_listeners: list[Callable[[PodAnswer], None]] = []
 

@@ -82,8 +82,8 @@ MakeVerbs = Callable[[Placements], ExtenderVerbs]
 """Returns the verbs that count these pods, placed since the readings."""
 
 
-class Evictor(Protocol):
-    """Chooses pods to evict, within the limits of its flags."""
+class Descheduler(Protocol):
+    """Chooses pods that leave their nodes, within the limits of its flags."""
 
     def due(
         self,
@@ -93,5 +93,5 @@ class Evictor(Protocol):
         now: float,
         placements: Placements,
     ) -> Sequence[Pod]:
-        """Return the pods that it evicts at `now` (seconds); call it with increasing times."""
+        """Return the pods that leave at `now` (seconds); call it with increasing times."""
         ...

@@ -66,8 +66,8 @@ class Contributions:
     def __init__(self) -> None:
         self._wired: list[Wired] = []
         self.listeners: list[Callable[[], None]] = []
-        self.evicts = False
-        """Whether pods are evicted, so that this counts for limits of nodes."""
+        self.deschedules = False
+        """Whether pods leave nodes that violate `deschedule`, so that this counts for limits of nodes."""
 
     def add(self, wired: Wired) -> None:
         """Add the parts of a feature."""
@@ -78,9 +78,9 @@ class Contributions:
         for listener in self.listeners:
             listener()
 
-    def is_evicting(self) -> bool:
-        """Return whether pods are evicted."""
-        return self.evicts
+    def is_descheduling(self) -> bool:
+        """Return whether pods leave nodes that violate `deschedule`."""
+        return self.deschedules
 
     def waiting_for(self) -> list[str]:
         """Return what features miss before this replica is ready."""
@@ -108,7 +108,7 @@ class Contributions:
         return None
 
     def may_act(self, policy: PolicyKey, node: str) -> bool:
-        """Return whether a policy may act on a node, such as evict pods from it, within the limits of nodes."""
+        """Return whether a policy may act on a node within the limits of nodes."""
         return all(wired.may_act(policy, node) for wired in self._wired if wired.may_act)
 
     def pages(self) -> Sequence[PagePart]:

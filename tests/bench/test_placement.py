@@ -88,7 +88,7 @@ def test_descheduler_evicts_few_pods_of_each_labelled_node():
                 system.bound(pod, 0, 60.0)
         if second % 5 == 0:
             system.read(float(second), history)
-            evicted = system.evictions(float(second))
+            evicted = system.descheduled(float(second))
             assert len(evicted) == (5 if second == 120 else 0)
     assert set(evicted) <= {pod.name for pod in pods[:7]}
     assert system.permitted(pods[7], np.arange(3), 129.0).tolist() == [1, 2]

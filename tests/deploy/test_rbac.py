@@ -15,6 +15,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelApply
+from evaluator.core.sources.custom_metrics import path_of
 from evaluator.features.gangs.diagnosis.controllers import KINDS
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 
@@ -29,7 +30,7 @@ EXAMPLES = {
     "list_page": RESOURCES,
     "put_managed_fields": [({"metadata": {"name": "n", "resourceVersion": "1"}}, [])],
     "read_group": [("custom.metrics.k8s.io",)],
-    "node_metric": [("v1beta2", "m")],
+    "get_raw": [(path_of("v1beta2", "m"), 9)],
     "watch": [(*resource, "1") for resource in RESOURCES],
     "apply_node_labels": [(LabelApply("n", "u", {}),)],
     "patch_node": [("n", [])],
@@ -38,7 +39,7 @@ EXAMPLES = {
     "apply_node_annotations": [(Node(NodeMeta(name="n", uid="u", resource_version="1")), {}, "m")],
     "apply_node_conditions": [("n", "u", [{}])],
     "patch_policy_status": [(PolicyKey("ns", "p"), {})],
-    "evict": [("ns", "p", "u")],
+    "create_subresource": [("ns", "p", "eviction", {})],
     "review_token": [("t", "a")],
     "review_access": [({"user": "u"},)],
     "get_pod": [("ns", "p")],
@@ -60,9 +61,9 @@ EXAMPLES = {
 """Arguments for each method of Kube: one row for each kind of request that it makes."""
 
 OPTIONAL = {
-    "plimsoll-evaluator-evict": {"evict"},
+    "plimsoll-evaluator-evict": {"create_subresource"},
     "plimsoll-evaluator-conditions": {"apply_node_conditions", "patch_node_status"},
-    "plimsoll-evaluator-custom-metrics": {"node_metric"},
+    "plimsoll-evaluator-custom-metrics": {"get_raw"},
     "plimsoll-evaluator-gangs": {
         "patch_pod",
         "read_controller",

@@ -264,7 +264,7 @@ def an_api_group(data):
         async def read_group(self, _group):
             return client._decode(data, dict, "GET /apis/custom.metrics.k8s.io")
 
-        async def node_metric(self, _version, _metric):
+        async def get_raw(self, _path, largest):
             return data, ""
 
     with documented(SourceError):

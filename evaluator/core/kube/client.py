@@ -34,8 +34,6 @@ T = TypeVar("T")
 
 WATCH_GRACE = 15.0
 """Seconds between the end of a watch at the server and its end here if the server does not respond."""
-_LARGEST_METRIC = 64 << 20
-"""Bytes of a metrics adapter's response, which the API server does not limit; 5,000 nodes take 1 to 2 MB."""
 
 
 class Kube:
@@ -216,15 +214,11 @@ class Kube:
             content_type="application/merge-patch+json",
         )
 
-    async def evict(self, namespace: str, name: str, uid: str) -> None:
-        """Evict a pod by the Eviction API; 429 if a PodDisruptionBudget forbids it."""
-        body = {
-            "apiVersion": "policy/v1",
-            "kind": "Eviction",
-            "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": {"preconditions": {"uid": uid}},
-        }
-        path = f"{pods_path(namespace)}/{segment(name)}/eviction"
+    async def create_subresource(
+        self, namespace: str, pod: str, subresource: str, body: Mapping[str, Any]
+    ) -> None:
+        """Create a subresource of a pod."""
+        path = f"{pods_path(namespace)}/{segment(pod)}/{subresource}"
         await self._write("POST", path, {}, body=body)
 
     async def review_token(self, token: str, audience: str = "") -> TokenReview:
@@ -328,11 +322,8 @@ class Kube:
         """An API group from discovery; None if it is not served."""
         return await self._read(f"/apis/{segment(group)}")
 
-    async def node_metric(
-        self, version: str, metric: str, *, largest: int = _LARGEST_METRIC
-    ) -> tuple[bytes, str]:
-        """One metric of all nodes from the custom metrics API, and the Date of the response."""
-        path = f"/apis/custom.metrics.k8s.io/{version}/nodes/*/{segment(metric)}"
+    async def get_raw(self, path: str, largest: int) -> tuple[bytes, str]:
+        """Return a response of an aggregated API, at most `largest` bytes, and its Date."""
         response = await self._session.send("GET", path, {})
         body = await whole(response, f"GET {path}", largest=largest)
         return body, response.headers.get("Date", "")

@@ -41,7 +41,7 @@ NodeLabels = Mapping[str, Mapping[str, str]]
 
 
 WithoutDeparted = Callable[[Policy, MetricTable], MetricTable]
-"""Returns the table of which pods are evicted by a policy: without what pods add that left since the readings."""
+"""Returns the table on which deschedule is decided: without what pods add that left since the readings."""
 
 
 def as_read(_policy: Policy, table: MetricTable) -> MetricTable:
@@ -110,7 +110,7 @@ class Decisions:
 
     @cached_property
     def enforced(self) -> Mapping[PolicyKey, Decision]:
-        """The results of the policies that are not only observed: what kube-scheduler is told, set on nodes and evicted."""
+        """The results of the policies that are not only observed: what kube-scheduler is told, and what is done to nodes and pods."""
         if not any(one.policy.observed for one in self.policies.values()):
             return self.policies
         return {key: one for key, one in self.policies.items() if not one.policy.observed}

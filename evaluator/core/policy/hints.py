@@ -18,7 +18,7 @@ from evaluator.core.policy.reductions import (
     uses_by_metric,
 )
 from evaluator.core.policy.types import Operator, Policy
-from evaluator.core.readings.merged import CUSTOM_METRICS, PROMETHEUS
+from evaluator.core.readings.merged import OF_AGENTS, PROMETHEUS
 from evaluator.core.readings.node_conditions import SOURCE as NODE_CONDITIONS
 
 LONGEST_NAME = 60
@@ -33,7 +33,9 @@ def aggregation_hint(metric: str, source: str, uses: tuple[Use, ...] = ()) -> st
 
     `source` is the polled source of the metric, empty for agents. The example fits the first of `uses`.
     """
-    return _BY_SOURCE.get(source, _on_the_node)(metric, uses)
+    if source in OF_AGENTS:
+        return _on_the_node(metric, uses)
+    return _BY_SOURCE.get(source, _in_the_adapter)(metric, uses)
 
 
 def counter_hint(metric: str, uses: tuple[Use, ...] = ()) -> str:
@@ -88,7 +90,6 @@ def _among_conditions(_metric: str, _uses: Collection[Use]) -> str:
 
 _BY_SOURCE: Mapping[str, Callable[[str, Collection[Use]], str]] = {
     NODE_CONDITIONS: _among_conditions,
-    CUSTOM_METRICS: _in_the_adapter,
     PROMETHEUS: _in_prometheus,
 }
 

@@ -1,7 +1,7 @@
 """The table of strategies: one row has the meaning of a strategy's rules, and the feature that reads its result.
 
 Code that treats strategies alike asks the row. Code of one strategy names it: kube-scheduler's filter reads
-dontschedule, its prioritize reads scheduleonmetric, evictions read deschedule, and `labeling` sets labels.
+dontschedule, its prioritize reads scheduleonmetric, and `labeling` sets labels.
 """
 
 from collections.abc import Mapping
@@ -73,7 +73,7 @@ class StrategyName(StrEnum):
         "deschedule",
         StrategyRow(
             condition="DescheduleViolated",
-            consequence="pods of this policy are to be evicted",
+            consequence="pods of this policy are to leave the node",
             explained="Pods of this policy should leave nodes where",
             determines_compliance=True,
             marks=True,

@@ -118,7 +118,7 @@ class Strategy:
 class Policy:
     """A policy; contains only the strategies that can be enforced.
 
-    An observed policy is decided and shown, but kube-scheduler gets no answer from it, and it sets no label and evicts no pod.
+    An observed policy is decided and shown, but kube-scheduler gets no answer from it, and nothing is done to nodes and pods.
     """
 
     key: PolicyKey

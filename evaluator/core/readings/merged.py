@@ -12,7 +12,6 @@ from evaluator.core.model.node_index import Positions
 from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats, SourceMask
 
 AGENTS = "agents"
-CUSTOM_METRICS = "custom-metrics"
 PROMETHEUS = "prometheus"
 """The sources, as flags and `/explain` name them."""
 OF_AGENTS = frozenset({"", AGENTS})

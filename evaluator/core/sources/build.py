@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.readings.merged import AGENTS, CUSTOM_METRICS, Merged, Readings
+from evaluator.core.readings.merged import AGENTS, Merged, Readings
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.custom_metrics import Api, CustomMetrics
 from evaluator.core.sources.formats.answer import NodeNames
 from evaluator.core.sources.formats.prometheus_vector import Join
-from evaluator.core.sources.options import SourceOptions
+from evaluator.core.sources.options import CUSTOM_METRICS, SourceOptions
 from evaluator.core.sources.poller import Poller, PollTimings, Source
 from evaluator.core.sources.prometheus import Access, Prometheus
 from evaluator.core.sources.queries import Queries

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from evaluator.core.policy.limits import MOST_METRICS, MOST_RULES
-from evaluator.core.readings.merged import AGENTS, CUSTOM_METRICS, PROMETHEUS
+from evaluator.core.readings.merged import AGENTS, PROMETHEUS
 from plimsoll import durations, flags
 from plimsoll.flags import option
 
@@ -13,6 +13,7 @@ _NO_URL = "not an http or https URL: write it like http://prometheus.monitoring:
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*", re.ASCII)
 _OWN_HEADERS = frozenset({"authorization", "host", "content-length", "transfer-encoding"})
+CUSTOM_METRICS = "custom-metrics"
 SOURCES = (AGENTS, CUSTOM_METRICS, PROMETHEUS)
 
 

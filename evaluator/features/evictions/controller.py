@@ -9,14 +9,15 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from evaluator.core.kube.client import now
+from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.pod import Pod
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.causes import CauseOf, no_cause
-from evaluator.core.report import Action, ActionKind, causes_at
+from evaluator.core.report import Action, causes_at
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate
@@ -26,6 +27,8 @@ from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
+EVICTED, NOT_EVICTED = "evicted", "not evicted"
+"""Kinds of actions in the journal."""
 _REST = 0.1
 """Seconds between two plans: any reading may change them."""
 _LONGEST = 1_024
@@ -152,16 +155,16 @@ class EvictionController:
         # A refusal counts too: an immediate retry would be refused again.
         self._recent[key] = (*self._recent.get(key, ()), self._clock())
         try:
-            await self._kube.evict(pod.metadata.namespace, pod.metadata.name, pod.metadata.uid)
+            await evict(self._kube, pod)
         except KubeError as error:
             result = "refused" if error.status == 429 else "error"
-            self._note(ActionKind.NOT_EVICTED, eviction, str(error))
+            self._note(NOT_EVICTED, eviction, str(error))
             context.warning("eviction %s", result, error=str(error))
         else:
             result = "ok"
             causes = self._causes(eviction)
             context.info("evicted", reason=eviction.reason, causes=causes)
-            self._note(ActionKind.EVICTED, eviction, eviction.reason)
+            self._note(EVICTED, eviction, eviction.reason)
             await self._record(eviction, causes)
         self._metrics.evictions.labels(*key, result).inc()
 
@@ -177,7 +180,7 @@ class EvictionController:
         strategies = (StrategyName.DESCHEDULE,)
         return "; ".join(causes_at(decision, decisions.table, position, self._cause_of, strategies))
 
-    def _note(self, kind: ActionKind, eviction: Eviction, text: str) -> None:
+    def _note(self, kind: str, eviction: Eviction, text: str) -> None:
         pod = eviction.pod
         node = pod.spec.node_name or ""
         self._journal.note(Action(kind, eviction.policy, node, str(pod), text))
@@ -188,6 +191,18 @@ class EvictionController:
             await self._kube.create_event(event(eviction, causes, at=now()))
         except KubeError as error:
             log.warning("event not written", pod=str(eviction.pod), error=str(error))
+
+
+async def evict(kube: Kube, pod: Pod) -> None:
+    """Evict a pod by the Eviction API. Raises KubeError, with status 429 if a PodDisruptionBudget forbids it."""
+    meta = pod.metadata
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": meta.name, "namespace": meta.namespace},
+        "deleteOptions": {"preconditions": {"uid": meta.uid}},
+    }
+    await kube.create_subresource(meta.namespace, meta.name, "eviction", body)
 
 
 def event(eviction: Eviction, causes: str = "", *, at: str) -> dict[str, Any]:

@@ -4,11 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Evicting, Feature
+from evaluator.core.feature import Descheduling, Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.wiring import Wired
-from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
+from evaluator.features.evictions.controller import (
+    EVICTED,
+    NOT_EVICTED,
+    EvictionController,
+    EvictionMetrics,
+)
 from evaluator.features.evictions.plan import EvictionEffects, EvictionRate, SimulatedEvictor
 from plimsoll import durations, flags
 from plimsoll.flags import option
@@ -42,11 +47,12 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
     """Evict pods while this replica leads, with --evict; without it, say which would be."""
     metrics = EvictionMetrics(core.metrics.registry)
     core.metrics.policy_counters.append(metrics.evictions)
+    core.journal.kinds += (EVICTED, NOT_EVICTED)
     cluster = core.cluster
     effects = EvictionEffects(cluster.running, cluster.feasible_nodes, evicting=options.evict)
     if not options.evict:
         return Wired(effects=effects)
-    core.contributions.evicts = True
+    core.contributions.deschedules = True
     controller = EvictionController(
         core.writes,
         metrics,
@@ -61,8 +67,10 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
     return Wired(loops=[controller.run], effects=effects)
 
 
-def simulated(options: EvictionOptions) -> SimulatedEvictor:
-    """Return the evictions of a simulation with these flags."""
+def simulated(options: EvictionOptions) -> SimulatedEvictor | None:
+    """Return the evictions of a simulation with these flags; None without --evict."""
+    if not options.evict:
+        return None
     return SimulatedEvictor(EvictionRate(options.evict_period, options.evict_limit))
 
 
@@ -71,5 +79,5 @@ FEATURE = Feature(
     options=EvictionOptions,
     metrics=EvictionMetrics,
     wire=wire,
-    evicting=Evicting(options=EvictionOptions, start=simulated),
+    descheduling=Descheduling(options=EvictionOptions, start=simulated),
 )

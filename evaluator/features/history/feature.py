@@ -32,8 +32,8 @@ class HistoryOptions(FeatureOptions):
     history: bool = option(
         "history",
         True,
-        "keep in memory what changed, when and why: transitions of nodes, edits of policies, writes, evictions and elections; shown "
-        "by the pages and kubectl plimsoll history",
+        "keep in memory what changed, when and why: transitions of nodes, edits of policies, actions and elections; shown by "
+        "the pages and kubectl plimsoll history",
     )
     history_size: int = option(
         "historySize",
@@ -111,7 +111,8 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     """Record on every replica what it decides and does; with --no-history, nothing."""
     metrics, cluster = HistoryMetrics(core.metrics.registry), _Cluster(core)
     of_series, of_pods = (int(share * options.history_size) for share in (_SERIES, _PODS))
-    history = History(options.history_size - of_series - of_pods, options.history_age)
+    size = options.history_size - of_series - of_pods
+    history = History(size, options.history_age, core.journal.kinds)
     series, decided = Series(of_series), core.loop.newest
     pods = PodDecisions(history, decided, cluster.node_of, of_pods)
     live = Live(history, core.loop.why_stopping)

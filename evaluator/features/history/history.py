@@ -2,17 +2,16 @@
 
 import heapq
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.report import Action
+from evaluator.core.report import Action, ActionKind
 from evaluator.features.history.plan import Edit, Transitions
 from evaluator.features.history.records import (
-    KINDS,
     RECORD,
     STRATEGIES,
     TRANSITIONS,
@@ -20,13 +19,12 @@ from evaluator.features.history.records import (
     Kind,
     Records,
     Ring,
-    Symbol,
     as_json,
+    kinds_with,
 )
 
 _TRANSITIONS = 0.75
 """Share of the bytes for transitions; the rest is for all other records."""
-_CODES: Mapping[Kind, int] = {kind: number for number, kind in enumerate(KINDS)}
 _STRATEGIES: Mapping[str, int] = {name: number for number, name in enumerate(STRATEGIES)}
 _AT_ONCE = 500
 """Records made in one step, in about a millisecond."""
@@ -39,12 +37,12 @@ class Entry(NamedTuple):
 
     number: int
     record: Any
-    symbols: Sequence[Symbol]
+    block: Block
 
     @property
     def fields(self) -> dict[str, Any]:
         """The record as a JSON object."""
-        return as_json(self.record, self.symbols)
+        return as_json(self.record, self.block)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +53,7 @@ class Query:
     policy: str = ""
     node: str = ""
     pod: str = ""
-    kinds: frozenset[Kind] = frozenset()
+    kinds: frozenset[str] = frozenset()
     since: float = -np.inf
     until: float = np.inf
     after: int = 0
@@ -74,7 +72,7 @@ class Query:
         for name, number in numbers.items():
             keep &= records[name] == number
         if self.kinds:
-            keep &= np.isin(records["kind"], [_CODES[kind] for kind in self.kinds])
+            keep &= np.isin(records["kind"], [block.kinds.index(kind) for kind in self.kinds])
         if self.namespace:
             keep &= self._covered(block, records)
         return records[keep]
@@ -96,12 +94,14 @@ ALL = Query()
 
 
 class History:
-    """Records within `size` bytes. Times are Unix seconds."""
+    """Records within `size` bytes. Times are Unix seconds. `actions`: the kinds of what the evaluator does."""
 
-    def __init__(self, size: int, age: float) -> None:
-        self.transitions = Ring(int(_TRANSITIONS * size))
+    def __init__(self, size: int, age: float, actions: Iterable[str] = ActionKind) -> None:
+        self.kinds = kinds_with(actions)
+        self._codes = {kind: number for number, kind in enumerate(self.kinds)}
+        self.transitions = Ring(int(_TRANSITIONS * size), self.kinds)
         """Those of nodes seen in decisions."""
-        self._others = Ring(size - int(_TRANSITIONS * size))
+        self._others = Ring(size - int(_TRANSITIONS * size), self.kinds)
         self._age = age
         self.recorder = uuid.uuid4().hex[:12]
         """Of this process: numbers of records are its own."""
@@ -159,7 +159,7 @@ class History:
     def add_action(self, action: Action, at: float) -> None:
         """Add a record of what a feature did."""
         self.add(
-            Kind(action.kind.value),
+            action.kind,
             at,
             policy=action.policy,
             node=action.node,
@@ -169,7 +169,7 @@ class History:
 
     def add(
         self,
-        kind: Kind,
+        kind: str,
         at: float,
         *,
         policy: PolicyKey | None = None,
@@ -182,7 +182,7 @@ class History:
         """Add one record that is no transition seen in decisions."""
         block = (self.transitions if kind in TRANSITIONS else self._others).open_block()
         record = np.zeros(1, RECORD)
-        record["at"], record["kind"], record["reading"] = at, _CODES[kind], np.nan
+        record["at"], record["kind"], record["reading"] = at, self._codes[kind], np.nan
         record["policy"] = block.symbol(str(policy) if policy else "")
         record["node"], record["pod"] = block.symbol(node), block.symbol(pod)
         record["text"] = block.symbol(text[:_PATH])
@@ -220,5 +220,5 @@ def _entries(ring: Ring, query: Query) -> Iterator[Entry | None]:
         found = query.matching(block)
         numbers = found["number"].tolist()
         for position in reversed(range(len(found))):
-            yield Entry(numbers[position], found[position], block.symbols)
+            yield Entry(numbers[position], found[position], block)
         yield None

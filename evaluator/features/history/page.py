@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -16,7 +16,6 @@ from evaluator.core.report import Facts, Window
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.live import Live
 from evaluator.features.history.pods import PodDecisions
-from evaluator.features.history.records import KINDS, Kind
 from evaluator.features.history.series import Series
 from evaluator.features.history.timeline import timeline
 from plimsoll import durations, rfc3339
@@ -68,7 +67,7 @@ class HistoryReports:
             "newest": history.newest,
             "completeSince": rfc3339.millis(history.complete_since(self._started)),
             "filters": {name: window.given.get(name, "") for name in PARAMETERS},
-            "kinds": list(KINDS),
+            "kinds": list(history.kinds),
             "window": window.described(total, total),
         }
         if policy:
@@ -162,7 +161,7 @@ class HistoryReports:
             policy=policy or given.get("policy", ""),
             node=given.get("node", ""),
             pod=given.get("pod", ""),
-            kinds=_kinds(given.get("kind", "")),
+            kinds=_kinds(given.get("kind", ""), self._on().kinds),
             after=int(after or 0),
             **{"since": _moment("since", since, now)} if since else {},
             **{"until": _moment("until", until, now)} if until else {},
@@ -226,14 +225,14 @@ def _some(history: History, query: Query, window: Window, total: int) -> Iterato
             return
 
 
-def _kinds(text: str) -> frozenset[Kind]:
+def _kinds(text: str, known: Sequence[str]) -> frozenset[str]:
     """Return the kinds of a filter, separated by commas. Raises PageError."""
     wanted = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = next((name for name in wanted if name not in {*KINDS}), None)
+    unknown = next((name for name in wanted if name not in known), None)
     if unknown is not None:
-        known = ", ".join(KINDS)
-        raise PageError(f"no kind {unknown[:SHOWN]}; kinds are {known}", HTTPStatus.BAD_REQUEST)
-    return frozenset(map(Kind, wanted))
+        message = f"no kind {unknown[:SHOWN]}; kinds are {', '.join(known)}"
+        raise PageError(message, HTTPStatus.BAD_REQUEST)
+    return frozenset(wanted)
 
 
 def _moment(name: str, text: str, now: float) -> float:

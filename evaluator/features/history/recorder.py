@@ -19,7 +19,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
 from evaluator.core.readings.causes import CauseOf, no_cause
-from evaluator.core.report import Action, Facts
+from evaluator.core.report import Action, ActionKind, Facts
 from evaluator.features.history.history import History
 from evaluator.features.history.plan import Causes, Edit, Transitions, changes
 from evaluator.features.history.records import Kind
@@ -32,7 +32,7 @@ class Restored(NamedTuple):
     """A record from before the start; `at` is Unix seconds."""
 
     at: float
-    kind: Kind
+    kind: str
     policy: PolicyKey | None = None
     node: str = ""
     pod: str = ""
@@ -57,7 +57,7 @@ def restored(
                 text = (
                     f"condition {condition['type']}={condition['status']} ({condition['reason']})"
                 )
-                yield Restored(at, Kind.WRITTEN, node=node.metadata.name, text=text)
+                yield Restored(at, ActionKind.WRITTEN, node=node.metadata.name, text=text)
         yield None
     for pod in pods:
         if (found := _of_pod(pod)) is not None:

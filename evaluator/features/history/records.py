@@ -5,7 +5,7 @@ A ring holds blocks of records. A full block keeps its names as a list; without 
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, NamedTuple
 
@@ -17,7 +17,7 @@ from evaluator.core.policy.strategies import StrategyName
 
 
 class Kind(StrEnum):
-    """What a record is about. The first four are transitions of a node in a strategy of a policy."""
+    """What the history records by itself. The first four are transitions of a node in a strategy of a policy."""
 
     CLEARED = "cleared"
     PENDING = "pending"
@@ -25,23 +25,20 @@ class Kind(StrEnum):
     VIOLATED = "violated"
     POLICY = "policy"
     """A policy was created, edited or deleted."""
-    LEADER = "leader"
-    WRITTEN = "written"
-    """Something was written to a node."""
-    NOT_WRITTEN = "not written"
-    EVICTED = "evicted"
-    NOT_EVICTED = "not evicted"
-    REQUEUED = "requeued"
     REFUSED = "refused"
     """A pod was refused on nodes, as kube-scheduler asked."""
     PLACED = "placed"
     """A pod with a policy was bound to a node."""
 
 
-KINDS = tuple(Kind)
 TRANSITIONS = (Kind.CLEARED, Kind.PENDING, Kind.CLEARING, Kind.VIOLATED)
 """By `Phase`."""
 STRATEGIES = tuple(StrategyName)
+
+
+def kinds_with(actions: Iterable[str]) -> tuple[str, ...]:
+    """Return the kinds of all records, by number: those of the history, and those of actions before what pods got."""
+    return (*TRANSITIONS, Kind.POLICY, *actions, Kind.REFUSED, Kind.PLACED)
 
 
 class Why(IntEnum):
@@ -104,9 +101,10 @@ _ENTRY = 110
 
 
 class Block:
-    """Records in order, and their symbols. `add` until it is full."""
+    """Records in order, the names of their kinds, and their symbols. `add` until it is full."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, kinds: Sequence[str]) -> None:
+        self.kinds = kinds
         self._records = np.zeros(size, RECORD)
         self._count = 0
         self.symbols: list[Symbol] = [""]
@@ -162,10 +160,11 @@ class Block:
 class Ring:
     """Blocks of records within `size` bytes: the oldest block is dropped for a new one."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, kinds: Sequence[str]) -> None:
         self.limit = size
+        self._kinds = kinds
         self._block = min(_LARGEST, max(_SMALLEST, size // 8 // RECORD.itemsize))
-        self._blocks: deque[Block] = deque([Block(self._block)])
+        self._blocks: deque[Block] = deque([Block(self._block, kinds)])
         self._sealed = 0
         """Bytes of the blocks that are full."""
         self.dropped = 0
@@ -193,7 +192,7 @@ class Ring:
         if full and len(block.records):
             block.seal()
             self._sealed += block.size
-            self._blocks.append(Block(self._block))
+            self._blocks.append(Block(self._block, self._kinds))
         while self.size > self.limit and len(self._blocks) > 1:
             self._drop()
         return self._blocks[-1]
@@ -213,13 +212,14 @@ class Ring:
         return iter(tuple(reversed(self._blocks)))
 
 
-def as_json(record: Mapping[str, Any], symbols: Sequence[Symbol]) -> dict[str, Any]:
-    """Return a record as a JSON object, without the fields that it does not have; `at` is Unix seconds."""
-    kind, text = KINDS[int(record["kind"])], symbols[int(record["text"])]
+def as_json(record: Mapping[str, Any], block: Block) -> dict[str, Any]:
+    """Return a record of a block as a JSON object, without the fields that it does not have; `at` is Unix seconds."""
+    symbols = block.symbols
+    kind, text = block.kinds[int(record["kind"])], symbols[int(record["text"])]
     found: dict[str, Any] = {
         "number": int(record["number"]),
         "at": round(float(record["at"]), 3),
-        "kind": kind.value,
+        "kind": str(kind),
     }
     for field in ("policy", "node", "pod"):
         if number := int(record[field]):

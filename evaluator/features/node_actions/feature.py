@@ -130,7 +130,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         most=options.max_acted_nodes,
     )
     planner = NodeActionPlanner(
-        core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_evicting
+        core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_descheduling
     )
     taints = NodeTaintController(core.writes, metrics.taint_writes, planner)
     conditions = NodeConditionController(

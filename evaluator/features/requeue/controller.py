@@ -17,7 +17,7 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.report import Action, ActionKind, Journal
+from evaluator.core.report import Action, Journal
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue.plan import (
     ReadmittedNodes,
@@ -32,6 +32,9 @@ from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
+
+REQUEUED = "requeued"
+"""The kind of its action in the journal."""
 
 _PAUSE = 0.05
 """Seconds per requeued pod before the next plan. A pod that was bound meanwhile wakes the others by itself."""
@@ -215,7 +218,7 @@ class RequeueController:
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("pod requeued", pod=str(rejected.pod), policy=str(rejected.policy))
-            done = Action(ActionKind.REQUEUED, rejected.policy, pod=str(rejected.pod))
+            done = Action(REQUEUED, rejected.policy, pod=str(rejected.pod))
             self._journal.note(done)
         except KubeError as error:
             if error.status not in _GONE:

@@ -6,7 +6,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.wiring import Wired
-from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
+from evaluator.features.requeue.controller import REQUEUED, RequeueController, RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
 from plimsoll.flags import option
 
@@ -26,6 +26,7 @@ class RequeueOptions(FeatureOptions):
 def wire(core: Core, options: RequeueOptions) -> Wired:
     """Requeue pods while this replica leads, with --nudge."""
     metrics = RequeueMetrics(core.metrics.registry)
+    core.journal.kinds.append(REQUEUED)
     if not options.nudge:
         return Wired()
     controller = RequeueController(

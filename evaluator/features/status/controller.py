@@ -77,7 +77,7 @@ class StatusController:
         self._wakeup.set()
 
     def pods_changed(self) -> None:
-        """Reconcile soon if a status counts pods: that of an observed policy that would evict."""
+        """Reconcile soon if a status counts pods: that of an observed policy with `deschedule`."""
         if any(
             decision.policy.observed and StrategyName.DESCHEDULE in decision.policy.strategies
             for decision in self._decider.latest.policies.values()

@@ -148,7 +148,7 @@ def _policy(policy: Json, report: Json) -> Iterator[str]:
 
 def _writes(nodesEmptied: int | None = None, **changes: int) -> str:  # noqa: N803 (the field of the report)
     text = ", ".join(f"{n} {kind.removesuffix('s')} changes" for kind, n in changes.items())
-    return text if nodesEmptied is None else f"{text}; pods evicted from nodes {nodesEmptied} times"
+    return text if nodesEmptied is None else f"{text}; nodes emptied {nodesEmptied} times"
 
 
 def _limit(policy: Json) -> Iterator[str]:

@@ -83,12 +83,12 @@ def _of_descheduling(policy: Policy) -> Iterator[str]:
         return
     if not covers(policy.strategies.get(StrategyName.DONTSCHEDULE), leave):
         yield (
-            f"{StrategyName.DESCHEDULE}: {StrategyName.DONTSCHEDULE} does not reject every node that it evicts from: "
-            "pods may be scheduled there again at once, and evicted again"
+            f"{StrategyName.DESCHEDULE}: {StrategyName.DONTSCHEDULE} does not reject every node that pods are to leave: "
+            "pods may be scheduled there again at once, and have to leave again"
         )
     if any(rule.options.when_missing is WhenMissing.VIOLATE for rule in leave.rules):
         yield (
-            f"{StrategyName.DESCHEDULE}: with whenMissing: violate, pods are evicted from a node whose telemetry fails"
+            f"{StrategyName.DESCHEDULE}: with whenMissing: violate, pods are to leave a node whose telemetry fails"
         )
 
 

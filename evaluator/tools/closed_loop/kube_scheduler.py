@@ -70,7 +70,7 @@ class KubeScheduler:
         self._change(pod, node, 1)
 
     def forget(self, pod: SimulatedPod, node: int) -> None:
-        """Count a pod no longer: it ended or was evicted."""
+        """Count a pod no longer: it ended or was descheduled."""
         self._change(pod, node, -1)
 
     def _change(self, pod: SimulatedPod, node: int, sign: int) -> None:

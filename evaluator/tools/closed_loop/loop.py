@@ -24,7 +24,7 @@ class Timing:
     """Seconds: the whole simulation, what of it does not count, and one step of the nodes' use.
 
     `rate`: pods that kube-scheduler places a second. `watch_delay`: until the watch of pods reports a bind. `restart`: until
-    an evicted pod's replacement arrives.
+    a descheduled pod's replacement arrives.
     """
 
     end: float
@@ -105,7 +105,7 @@ class ClosedLoop:
                 self._system.read(now, self._history)
                 due = now + self._system.period
                 self._since_read[:] = 0
-            self._evict(now)
+            self._deschedule(now)
             self._place(now, now + step)
             self._history.add(self._measured.add(self._demands(number)))
             self._count_waiting(now + step)
@@ -131,8 +131,8 @@ class ClosedLoop:
         for number in ((self._ends <= now) & (self._node >= 0)).nonzero()[0].tolist():
             self._remove(number, now)
 
-    def _evict(self, now: float) -> None:
-        for name in self._system.evictions(now):
+    def _deschedule(self, now: float) -> None:
+        for name in self._system.descheduled(now):
             number = self._numbers[name]
             self._remove(number, now)
             self._counts.moves += 1
@@ -157,7 +157,7 @@ class ClosedLoop:
 
     def _try(self, number: int, now: float) -> None:
         if self._ends[number] <= now:
-            return  # an evicted pod whose life ended while it was pending
+            return  # a descheduled pod whose life ended while it was pending
         pod = self._pods[number]
         feasible = self._scheduler.feasible(pod)
         if len(feasible):

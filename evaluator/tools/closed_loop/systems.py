@@ -23,7 +23,7 @@ from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Column, Floats, unknown
-from evaluator.core.simulation import Evictor, MakeVerbs
+from evaluator.core.simulation import Descheduler, MakeVerbs
 from evaluator.tools.closed_loop.kube_scheduler import Positions, Scores, from_extender
 from evaluator.tools.closed_loop.use import UseHistory
 from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
@@ -61,11 +61,11 @@ class System(Protocol):
         ...
 
     def gone(self, pod: SimulatedPod, node: int, now: float) -> None:
-        """A pod ended or was evicted."""
+        """A pod ended or was descheduled."""
         ...
 
-    def evictions(self, now: float) -> Sequence[str]:
-        """Return the names of the pods to evict now."""
+    def descheduled(self, now: float) -> Sequence[str]:
+        """Return the names of the pods that leave their nodes now."""
         ...
 
 
@@ -93,7 +93,7 @@ class DefaultPlugins:
     def gone(self, pod: SimulatedPod, node: int, now: float) -> None:
         """Do nothing."""
 
-    def evictions(self, now: float) -> Sequence[str]:
+    def descheduled(self, now: float) -> Sequence[str]:
         """Return nothing."""
         return ()
 
@@ -185,7 +185,7 @@ class ShippedMetrics:
 
 
 class Plimsoll(DefaultPlugins):
-    """The evaluator's own decisions, answers and evictions, on readings of the shipped rules.
+    """The evaluator's own decisions, answers and descheduling, on readings of the shipped rules.
 
     All pods name the first policy. Policies that are only observed are simulated as if they were enforced.
     """
@@ -199,7 +199,7 @@ class Plimsoll(DefaultPlugins):
         verbs: MakeVerbs,
         *,
         weight: int,
-        evictor: Evictor | None = None,
+        descheduler: Descheduler | None = None,
     ) -> None:
         """`weight`: the extender's, in kube-scheduler's configuration."""
         self._policies = [replace(policy, observed_by="") for policy in policies]
@@ -212,7 +212,7 @@ class Plimsoll(DefaultPlugins):
         )
         self._verbs = verbs(self._placements)
         self._weight = weight
-        self._evictor = evictor
+        self._descheduler = descheduler
         self._names = NodeIndex(nodes.names)
         self._readings = ShippedMetrics(nodes)
         self._decisions = Decisions()
@@ -270,9 +270,9 @@ class Plimsoll(DefaultPlugins):
             self._running.change(found, None)
             self._feasible.change_pod(found, None)
 
-    def evictions(self, now: float) -> Sequence[str]:
-        """Return the pods that the evictor evicts now."""
-        if self._evictor is None:
+    def descheduled(self, now: float) -> Sequence[str]:
+        """Return the pods that the descheduler chooses now."""
+        if self._descheduler is None:
             return ()
         decisions = self._decided(now)
         for pod in self._pods.values():
@@ -280,7 +280,7 @@ class Plimsoll(DefaultPlugins):
             break  # all pods have the same constraints
         for _ in self._feasible.catching_up():
             pass
-        due = self._evictor.due(decisions, self._running, self._feasible, now, self._placements)
+        due = self._descheduler.due(decisions, self._running, self._feasible, now, self._placements)
         return [pod.metadata.name for pod in due]
 
     def _decided(self, now: float) -> Decisions:

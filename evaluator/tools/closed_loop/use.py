@@ -57,7 +57,7 @@ class Outcome:
     `pending_share`: pods that waited for a node, of all pods that waited or ran, on average over time.
     `use`: the mean use of each interval and node, shape (intervals, nodes), from the start on. `at_once`: most pods that
     one node got within one interval of the system's readings. `deviation`: the standard deviation of demand between nodes. `waited`: pods that were pending for more than a minute.
-    `writes`: to the API beside bindings: evictions, and changes of node labels.
+    `writes`: to the API beside bindings: of pods that leave, and changes of node labels.
     """
 
     hot: float

@@ -3,18 +3,17 @@
 import argparse
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from evaluator.core.feature import Evicting
+from evaluator.core.feature import Descheduling
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.types import Policy
-from evaluator.core.simulation import Evictor
+from evaluator.core.simulation import Descheduler
 from evaluator.features.registry import FEATURES
 from evaluator.tools.backtest import policies
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
@@ -34,7 +33,7 @@ PROGRAM = "plimsoll-evaluator simulate"
 _ABOUT = """
 Simulates a cluster in a closed loop, once with kube-scheduler's default plugins and once with a policy beside them: placement
 decides the use of nodes, use decides readings, and readings decide placement, with the windows of the shipped recording rules.
-It uses the evaluator's own decisions, answers and evictions, and needs no cluster. All pods name the first policy.
+It uses the evaluator's own decisions and answers, and needs no cluster. All pods name the first policy.
 """
 _EXAMPLES = """
 example, with generated pods, with traces, and beside recorded use:
@@ -56,13 +55,13 @@ def main(argv: Sequence[str]) -> int:
         command.error("--openmetrics and --arrivals need each other")
     if given.openmetrics and given.traces:
         command.error("--traces is for generated pods, not for --openmetrics")
-    evictor = _evictor(command, given)
+    descheduler = _descheduler(command, given)
     try:
         wanted = [*map(_created, policies.read(given.files, any_metric=True))]
         _check(wanted)
         world = _world(given)
         with garbage.rare_collections():
-            found = _compare(world, wanted, given, evictor)
+            found = _compare(world, wanted, given, descheduler)
         if given.picture:
             _write(given.picture, found.svg)
     except (BacktestError, InputError, OpenMetricsError, PoliciesError) as error:
@@ -132,23 +131,22 @@ def _parser() -> Parser:
     )
     add("--output", "-o", choices=tuple(OUTPUTS), default="text", help="format of the report")
     add("--picture", default="", metavar="FILE", help="also write the use of each node as SVG")
-    if (evicting := _evicting()) is not None:
-        flags.add_options(command, evicting.options)
+    if (descheduling := _descheduling()) is not None:
+        flags.add_options(command, descheduling.options)
     return command
 
 
-def _evicting() -> Evicting[Any] | None:
-    """Return how the evaluator evicts; None without the feature."""
-    return next((found for feature in FEATURES if (found := feature.evicting)), None)
+def _descheduling() -> Descheduling[Any] | None:
+    """Return how the evaluator makes pods leave nodes; None without the feature."""
+    return next((found for feature in FEATURES if (found := feature.descheduling)), None)
 
 
-def _evictor(command: Parser, given: argparse.Namespace) -> Callable[[], Evictor] | None:
-    """Return what starts evictions with the flags; None without --evict."""
-    evicting = _evicting()
-    if evicting is None:
+def _descheduler(command: Parser, given: argparse.Namespace) -> Descheduler | None:
+    """Return what chooses pods that leave nodes, by the flags; None without."""
+    descheduling = _descheduling()
+    if descheduling is None:
         return None
-    options = flags.from_namespace(evicting.options, command, given, env={})
-    return partial(evicting.start, options) if options.evict else None
+    return descheduling.start(flags.from_namespace(descheduling.options, command, given, env={}))
 
 
 def _created(policy: Policy) -> Policy:
@@ -187,7 +185,7 @@ def _compare(
     world: Simulated,
     wanted: Sequence[Policy],
     given: argparse.Namespace,
-    evictor: Callable[[], Evictor] | None,
+    descheduler: Descheduler | None,
 ) -> Comparison:
     verbs = next(found for feature in FEATURES if (found := feature.extender))
     with_policy = Plimsoll(
@@ -195,7 +193,7 @@ def _compare(
         wanted,
         verbs,
         weight=given.weight,
-        evictor=evictor() if evictor else None,
+        descheduler=descheduler,
     )
     return Comparison(
         world.about,

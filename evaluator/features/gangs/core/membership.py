@@ -12,7 +12,7 @@ from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
 
 GATE = "plimsoll.io/gang"
-"""The scheduling gate that holds a pod: https://kubernetes.io/docs/concepts/scheduling-eviction/pod-scheduling-readiness/."""
+"""The scheduling gate that holds a pod: https://kep.k8s.io/3521."""
 ADMITTED = "plimsoll.io/admitted-at"
 """The annotation written when the gate is removed: RFC 3339 with milliseconds, in UTC.
 

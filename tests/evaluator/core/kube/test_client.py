@@ -115,19 +115,16 @@ async def test_policy_status_is_merged(stub_server, answer, kube):
     assert asked.json == {"status": {"compliance": "Compliant"}}
 
 
-async def test_eviction_has_a_uid_precondition(stub_server, answer, kube):
-    stub_server.then(answer.says(201, {}))
-    await kube.evict("ns", "web", "u-1")
+async def test_subresource_is_created_below_its_pod(stub_server, answer, kube):
+    stub_server.then(
+        answer.says(201, {}), answer.refuses(429, "TooManyRequests", "would violate the budget")
+    )
+    await kube.create_subresource("ns", "web", "eviction", {"kind": "Eviction"})
     (asked,) = stub_server.asked
     assert (asked.method, asked.path) == ("POST", "/api/v1/namespaces/ns/pods/web/eviction")
-    assert asked.json["kind"] == "Eviction"
-    assert asked.json["deleteOptions"] == {"preconditions": {"uid": "u-1"}}
-
-
-async def test_rejection_by_a_disruption_budget_is_a_429(stub_server, answer, kube):
-    stub_server.then(answer.refuses(429, "TooManyRequests", "would violate the budget"))
+    assert asked.json == {"kind": "Eviction"}
     with pytest.raises(KubeError, match="would violate the budget") as refused:
-        await kube.evict("ns", "web", "u-1")
+        await kube.create_subresource("ns", "web", "eviction", {})
     assert refused.value.status == 429
 
 
@@ -254,9 +251,9 @@ async def test_unreadable_list_is_an_error(stub_server, answer, kube, body):
 
 async def test_oversized_adapter_response_is_not_kept(stub_server, answer, kube):
     stub_server.then(answer.says(200, b"x" * 10_000), answer.says(200, b"x" * 10_001))
-    assert (await kube.node_metric("v1beta2", "m", largest=10_000))[0] == b"x" * 10_000
+    assert (await kube.get_raw("/apis/g/v1/m", largest=10_000))[0] == b"x" * 10_000
     with pytest.raises(KubeError, match="a response of more than 10000 bytes"):
-        await kube.node_metric("v1beta2", "m", largest=10_000)
+        await kube.get_raw("/apis/g/v1/m", largest=10_000)
 
 
 async def test_unreadable_response_to_an_apply_is_an_error(stub_server, answer, kube):

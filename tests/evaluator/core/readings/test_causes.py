@@ -3,7 +3,8 @@
 import pytest
 
 from evaluator.core.readings.causes import NodeCauses
-from evaluator.core.readings.merged import AGENTS, CUSTOM_METRICS, PROMETHEUS
+from evaluator.core.readings.merged import AGENTS, PROMETHEUS
+from evaluator.core.sources.options import CUSTOM_METRICS
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,11 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
-from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
+from evaluator.features.evictions.controller import (
+    EvictionController,
+    EvictionMetrics,
+    evict,
+)
 from evaluator.features.evictions.plan import EvictionRate
 from plimsoll.ratelimit import TokenBucket
 from tests.clock import Clock
@@ -248,6 +252,15 @@ async def test_recreated_pod_of_the_same_name_is_not_evicted(
     world.violated("node-b")
     await until(lambda: world.counted("error") == 1)
     assert await names(api) == ["web"]
+
+
+async def test_eviction_has_a_uid_precondition(stub_server, answer, connect):
+    stub_server.then(answer.says(201, {}))
+    await evict(await connect(stub_server.url), cluster.decode_pod(POD))
+    (asked,) = stub_server.asked
+    assert asked.path == "/api/v1/namespaces/default/pods/web/eviction"
+    assert asked.json["kind"] == "Eviction"
+    assert asked.json["deleteOptions"] == {"preconditions": {"uid": "u"}}
 
 
 async def test_errors_are_counted_and_the_loop_continues(

@@ -19,7 +19,7 @@ from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
-from evaluator.core.report import PodAnswer
+from evaluator.core.report import ActionKind, PodAnswer
 from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History
 from evaluator.features.history.live import MOST, Live
@@ -38,6 +38,8 @@ from wire.codec import Delta
 
 NOW = 1_700_000_000.0
 TEMPLATES = Path(history_page.__file__).parent / "templates"
+KINDS = (*ActionKind, "evicted", "requeued")
+"""Of actions."""
 HOSTILE = "<script>alert(1)</script>\u202e\x1b[31m"
 
 
@@ -45,15 +47,15 @@ class Pages:
     """The ops pages of an evaluator with a history."""
 
     def __init__(self, *, on=True, patient=True):
-        self.history = History(1 << 20, 3600.0) if on else None
+        self.history = History(1 << 20, 3600.0, KINDS) if on else None
         self.series, self.stopping = Series(1 << 20), []
         self.live = Live(
-            self.history or History(1 << 20, 3600.0),
+            self.history or History(1 << 20, 3600.0, KINDS),
             lambda: self.stopping,
             patience=PATIENCE if patient else 0.05,
             pause=0.01,
         )
-        history = self.history or History(1 << 20, 3600.0)
+        history = self.history or History(1 << 20, 3600.0, KINDS)
         self.pods = PodDecisions(history, lambda: self.decisions, lambda _pod: "", 1 << 20)
         reports = HistoryReports(
             self.history,
@@ -118,10 +120,10 @@ def pages():
     add = made.history.add
     key, other = PolicyKey("ns", "demo"), PolicyKey("other", "demo")
     add(Kind.POLICY, NOW - 500, policy=key, text="created")
-    add(Kind.EVICTED, NOW - 400, policy=key, node="node-a", pod="ns/web", text="m GreaterThan 5")
-    add(Kind.REQUEUED, NOW - 300, policy=other, pod="other/web")
-    add(Kind.WRITTEN, NOW - 200, node="node-a", text="labels: x=y")
-    add(Kind.LEADER, NOW - 100, text="replica-a leads")
+    add("evicted", NOW - 400, policy=key, node="node-a", pod="ns/web", text="m GreaterThan 5")
+    add("requeued", NOW - 300, policy=other, pod="other/web")
+    add(ActionKind.WRITTEN, NOW - 200, node="node-a", text="labels: x=y")
+    add(ActionKind.LEADER, NOW - 100, text="replica-a leads")
     return made
 
 
@@ -192,7 +194,7 @@ async def test_permission_of_a_namespace_covers_its_records_only(pages):
 
 
 async def test_html_page_shows_the_records_and_keeps_hostile_text_inert(pages):
-    pages.history.add(Kind.EVICTED, NOW, pod=f"ns/{HOSTILE}", node=HOSTILE, text=HOSTILE)
+    pages.history.add("evicted", NOW, pod=f"ns/{HOSTILE}", node=HOSTILE, text=HOSTILE)
     text = await pages.get("/history", node=HOSTILE)
     assert "evicted" in text
     for raw in ("<script>alert", "\u202e", "\x1b"):
@@ -268,10 +270,10 @@ async def test_event_arrives_once_what_the_page_shows_changed(pages, path, chang
     waiting = asyncio.create_task(pages.event(path, pages.live.position))
     await asyncio.sleep(0)
     if others:
-        pages.history.add(Kind.EVICTED, NOW, pod="ns-2/web", **others)
+        pages.history.add("evicted", NOW, pod="ns-2/web", **others)
         _, pending = await asyncio.wait([waiting], timeout=0.1)
         assert pending
-    pages.history.add(Kind.EVICTED, NOW, **changes)
+    pages.history.add("evicted", NOW, **changes)
     event = await waiting
     assert event["event"] == "change"
     assert event["id"] == event["data"] == pages.live.position

@@ -10,6 +10,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.report import ActionKind
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.records import Cause, Kind, Why
@@ -17,6 +18,8 @@ from tests.alone import alone
 
 AGE = 3600.0
 SIZE = 2 << 20
+KINDS = (*ActionKind, "evicted", "requeued")
+"""Of actions."""
 CAUSE = Cause("m", 5.0, "m GreaterThan 5")
 
 
@@ -40,7 +43,7 @@ def read(history, **query):
 
 
 def test_record_says_what_changed_and_why(policy):
-    history = History(SIZE, AGE)
+    history = History(SIZE, AGE, KINDS)
     nodes = NodeIndex(["node-a", "node-b"])
     [found] = flapping(policy, nodes, Phase.VIOLATED, np.array([7.5, np.nan]))
     found.moves[1] = found.moves[1]._replace(why=int(Why.MISSING))
@@ -71,11 +74,11 @@ def test_record_says_what_changed_and_why(policy):
 @alone
 def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(policy):
     """5,000 nodes flap 40 times: 200,000 transitions."""
-    history = History(SIZE, AGE)
+    history = History(SIZE, AGE, KINDS)
     nodes = NodeIndex([f"node-{number:04d}.example.com" for number in range(5_000)])
     readings = np.full(len(nodes), 7.0)
     moved = [flapping(policy, nodes, phase, readings) for phase in (Phase.CLEAR, Phase.VIOLATED)]
-    history.add(Kind.LEADER, 0.0, text="replica-a leads")
+    history.add(ActionKind.LEADER, 0.0, text="replica-a leads")
     gc.collect()
     tracemalloc.start()
     try:
@@ -93,7 +96,7 @@ def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(poli
     assert [one["at"] for one in newest] == sorted((one["at"] for one in newest), reverse=True)
     assert newest[0]["at"] == 39.0
     assert history.complete_since(0.0) > 30.0
-    assert [one["text"] for one in read(history, kinds=frozenset({Kind.LEADER}))] == [
+    assert [one["text"] for one in read(history, kinds=frozenset({ActionKind.LEADER}))] == [
         "replica-a leads"
     ]
 
@@ -101,12 +104,12 @@ def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(poli
 @alone
 def test_names_of_all_kinds_of_objects_stay_within_the_bound():
     """New pods all the time, with long names and texts."""
-    history = History(SIZE, AGE)
+    history = History(SIZE, AGE, KINDS)
     gc.collect()
     tracemalloc.start()
     try:
         for number in range(8_000):
-            history.add(Kind.EVICTED, 1.0, pod=f"ns/pod-{number:0200d}", text=f"{number}" * 1_000)
+            history.add("evicted", 1.0, pod=f"ns/pod-{number:0200d}", text=f"{number}" * 1_000)
             assert history.size <= SIZE
         assert tracemalloc.get_traced_memory()[1] <= SIZE
     finally:
@@ -115,7 +118,7 @@ def test_names_of_all_kinds_of_objects_stay_within_the_bound():
 
 
 def test_records_beyond_the_age_are_dropped(policy):
-    history, nodes = History(SIZE, AGE), NodeIndex([f"n{number}" for number in range(5_000)])
+    history, nodes = History(SIZE, AGE, KINDS), NodeIndex([f"n{number}" for number in range(5_000)])
     for at in (0.0, 3_000.0, 6_000.0, 9_000.0):
         list(history.add_transitions(flapping(policy, nodes, 3, np.zeros(5_000)), at))
     history.forget(9_000.0)
@@ -125,13 +128,13 @@ def test_records_beyond_the_age_are_dropped(policy):
 
 
 def test_queries_select_by_object_kind_time_and_number():
-    history = History(SIZE, AGE)
+    history = History(SIZE, AGE, KINDS)
     key, other = PolicyKey("ns", "demo"), PolicyKey("other", "demo")
     history.add(Kind.POLICY, 1.0, policy=key, text="created")
-    history.add(Kind.EVICTED, 2.0, policy=key, node="node-a", pod="ns/web", text="m")
-    history.add(Kind.EVICTED, 3.0, policy=other, node="node-a", pod="other/web", text="m")
-    history.add(Kind.WRITTEN, 4.0, node="node-a", text="labels: x=y")
-    history.add(Kind.LEADER, 5.0, text="replica-a leads")
+    history.add("evicted", 2.0, policy=key, node="node-a", pod="ns/web", text="m")
+    history.add("evicted", 3.0, policy=other, node="node-a", pod="other/web", text="m")
+    history.add(ActionKind.WRITTEN, 4.0, node="node-a", text="labels: x=y")
+    history.add(ActionKind.LEADER, 5.0, text="replica-a leads")
 
     def numbers(**query):
         return [one["number"] for one in read(history, **query)]
@@ -141,14 +144,14 @@ def test_queries_select_by_object_kind_time_and_number():
     assert numbers(node="node-a") == [4, 3, 2]
     assert numbers(pod="other/web") == [3]
     assert numbers(node="nowhere") == []
-    assert numbers(kinds=frozenset({Kind.EVICTED, Kind.LEADER})) == [5, 3, 2]
+    assert numbers(kinds=frozenset({"evicted", ActionKind.LEADER})) == [5, 3, 2]
     assert numbers(since=2.0, until=4.0) == [3, 2]
     assert numbers(after=3) == [5, 4]
     assert numbers(namespace="ns") == [2, 1]
 
 
 def test_namespace_shows_no_record_that_names_an_object_of_another():
-    history = History(SIZE, AGE)
-    history.add(Kind.EVICTED, 1.0, policy=PolicyKey("ns", "demo"), pod="other/web", text="m")
-    history.add(Kind.EVICTED, 2.0, policy=PolicyKey("ns2", "demo"), text="a name that begins alike")
+    history = History(SIZE, AGE, KINDS)
+    history.add("evicted", 1.0, policy=PolicyKey("ns", "demo"), pod="other/web", text="m")
+    history.add("evicted", 2.0, policy=PolicyKey("ns2", "demo"), text="a name that begins alike")
     assert read(history, namespace="ns") == read(history, namespace="other") == []

@@ -81,7 +81,7 @@ def test_valid_policy_is_described_in_sentences(check):
         0,
         [
             "FILE: policy ns/demo",
-            "  deschedule: where all of these rules match, the node is labelled demo=violating, and pods of this policy are to be evicted",
+            "  deschedule: where all of these rules match, the node is labelled demo=violating, and pods of this policy are to leave the node",
             "    1. Matches while m is above 5.",
             "    2. Matches while n is above 5.",
             "  dontschedule: where any of these rules matches, no new pod of this policy is scheduled on the node",
@@ -192,7 +192,7 @@ def test_errors_of_strategies_and_policies_are_reported(check):
         ({"deschedule": [RULE], "dontschedule": [{**RULE, "target": 6}]}, "pods may be scheduled there again"),
         (
             {"deschedule": [{**RULE, "whenMissing": "violate"}], "dontschedule": [RULE]},
-            "pods are evicted from a node whose telemetry fails",
+            "pods are to leave a node whose telemetry fails",
         ),
         (
             {"dontschedule": [RULE, {**RULE, "operator": "LessThan", "target": 9}]},
@@ -265,7 +265,7 @@ def rules(*texts):
         ([{**RULE, "clearAfter": "1m"}], [{**RULE, "clearAfter": "2m"}], True),
     ],
 )  # fmt: skip
-def test_warns_if_evicted_pods_could_return_to_the_node(warned, leave, stay_away, covered):
+def test_warns_if_pods_could_return_to_the_node(warned, leave, stay_away, covered):
     found = warned(deschedule=leave, dontschedule=stay_away)
     assert any("pods may be scheduled there again" in warning for warning in found) is not covered
 
@@ -420,7 +420,7 @@ def test_actions_on_nodes_are_described(check):
             "  taint plimsoll.io/ns.demo:NoSchedule on violating nodes, NoExecute where deschedule is violated, on at most 3 of "
             "the nodes with its metrics, for every pod (needs --taints)",
             "  condition plimsoll.io/Demo: True on violating nodes (needs --conditions)",
-            "  deschedule: where this rule matches, pods of this policy are to be evicted",
+            "  deschedule: where this rule matches, pods of this policy are to leave the node",
         ],
     )
 

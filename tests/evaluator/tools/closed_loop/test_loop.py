@@ -22,7 +22,7 @@ from evaluator.tools.closed_loop.workload import (
 )
 
 VERBS = next(feature.extender for feature in FEATURES if feature.extender)
-EVICTING = next(feature.evicting for feature in FEATURES if feature.evicting)
+DESCHEDULING = next(found for feature in FEATURES if (found := feature.descheduling))
 BURST = SimulatedPod("burst", 30.0, np.inf, 0.2, 2.0**26, 0.8, np.full(1, 0.8))
 TWENTY = Nodes(20, 8.0)
 MINUTES = Timing(end=180.0, warm_up=60.0, step=1.0)
@@ -45,8 +45,8 @@ def loop(nodes, pods, system=None, timing=MINUTES, seed=1, base=None):
     return ClosedLoop(nodes, pods, system or DefaultPlugins(), timing, rng, base=base)
 
 
-def plimsoll(nodes, one, weight=1, evictor=None):
-    return Plimsoll(nodes, [one], VERBS, weight=weight, evictor=evictor)
+def plimsoll(nodes, one, weight=1, descheduler=None):
+    return Plimsoll(nodes, [one], VERBS, weight=weight, descheduler=descheduler)
 
 
 def test_default_plugins_spread_a_burst_evenly():
@@ -83,11 +83,11 @@ def test_evicted_pods_are_placed_again_within_the_limits():
     leave = policy(
         scheduleonmetric=LEAST_USED, deschedule=rule("node_cpu_used_cores", "GreaterThan", 5)
     )
-    evictor = EVICTING.start(EVICTING.options())
+    descheduler = DESCHEDULING.start(DESCHEDULING.options(evict=True))
     base = np.array([2.0, 0.0])
     timing = Timing(end=240.0, warm_up=180.0, step=1.0)
     crowded = [replace(pod, cpu=0.0, memory=0.0) for pod in equal_pods(6, BURST)]
-    system = plimsoll(nodes, leave, weight=10, evictor=evictor)
+    system = plimsoll(nodes, leave, weight=10, descheduler=descheduler)
     system.scores = lambda _pod, feasible, now: (feasible == 0) * 10_000 if now < 45 else 0
     run = loop(nodes, crowded, system, timing, base=base)
     outcome = run.run()
