@@ -46,9 +46,9 @@ from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History
-from evaluator.features.history.live import Live
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
+from evaluator.features.history.readers import Live
 from evaluator.features.history.recorder import HistoryMetrics, Recorder
 from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes

@@ -11,7 +11,7 @@ from evaluator.app import Service
 from evaluator.config import Settings
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
-from evaluator.core.sources.queries import QueriesError
+from evaluator.core.sources.prometheus import QueriesError
 from evaluator.core.tls import TlsError
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser

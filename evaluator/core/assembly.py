@@ -18,18 +18,15 @@ from evaluator.core.leader.elector import Leader
 from evaluator.core.leader.lease import LeaseTimings
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
-from evaluator.core.loop.similar import SimilarMetrics
-from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.loop.subscription import SimilarMetrics, Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
 from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.readings.causes import NodeCauses
-from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
-from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import authn

@@ -12,10 +12,8 @@ from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.pod import Pod
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
-from evaluator.core.readings.causes import NodeCauses
-from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.node_conditions import NodeConditions
-from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.sources.agents.server import ReportListener
 from evaluator.core.sources.build import Registrations
 from plimsoll import rfc3339

@@ -16,7 +16,7 @@ from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
-from evaluator.core.readings.causes import CauseOf
+from evaluator.core.readings.reported import CauseOf
 from plimsoll.text import counted
 
 T = TypeVar("T")

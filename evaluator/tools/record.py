@@ -22,8 +22,8 @@ from evaluator.core.sources.agents.options import AgentOptions
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.tls import TlsError
-from evaluator.tools.backtest import policies
-from evaluator.tools.backtest.policies import PoliciesError
+from evaluator.tools.check import manifests
+from evaluator.tools.check.manifests import PoliciesError
 from plimsoll import durations, flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
@@ -187,7 +187,7 @@ def main(argv: Sequence[str]) -> int:
     logs.setup(options.log_level, options.log_format)
     logs.adopt()
     try:
-        wanted = policies.read(namespace.files) if namespace.files else []
+        wanted = manifests.policies(namespace.files) if namespace.files else []
         metrics = options.metrics.union(*(policy.base_metrics for policy in wanted))
         if not metrics:
             command.error("no metrics: name policies with -f, or metrics with --metrics")

@@ -16,7 +16,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.sources.custom_metrics import path_of
-from evaluator.features.gangs.diagnosis.controllers import KINDS
+from evaluator.features.gangs.core.controllers import KINDS
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -17,9 +17,12 @@ from agent.web import config as webconfig
 from collectors.interface.sample import CollectorError
 from collectors.textfile.formats import promtext
 from evaluator.core import protocol
-from evaluator.core.access import request_header
-from evaluator.core.access.request_header import RequestHeaderError
-from evaluator.core.access.user import InvalidTokenError, UnreviewedError
+from evaluator.core.access.user import (
+    InvalidTokenError,
+    RequestHeaderError,
+    UnreviewedError,
+    parse_request_header,
+)
 from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
 from evaluator.core.kube import client, connection, resources, transport
 from evaluator.core.kube.reflector import Reflector
@@ -32,18 +35,23 @@ from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
-from evaluator.core.sources import queries
 from evaluator.core.sources.agents.authn import TokenAuthenticator
 from evaluator.core.sources.agents.stream import StreamProtocol, parse
 from evaluator.core.sources.custom_metrics import CustomMetrics
 from evaluator.core.sources.formats import metric_value_list, prometheus_vector
 from evaluator.core.sources.formats.answer import MeasurementTime, SourceError, moment
+from evaluator.core.sources.prometheus import parse_queries
 from evaluator.features.gangs.core import admission
+from evaluator.features.gangs.core.controllers import (
+    KINDS,
+    ControllerEvent,
+    ControllerObject,
+    PodController,
+    last_failure,
+)
+from evaluator.features.gangs.core.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.membership import Membership, Owner
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
-from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent, last_failure
-from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.status.controller import transitions
 from evaluator.features.status.plan import ReportedState, previously_reported, statuses
 from evaluator.tools.check import main
@@ -343,7 +351,7 @@ def a_front_proxy(data):
     """The ConfigMap is data up to the first empty line, the headers of a request the rest."""
     config, _, head = data.partition(b"\n\n")
     with documented(RequestHeaderError, RejectedRequestError, msgspec.DecodeError, UnicodeError):
-        found = request_header.parse(msgspec.json.decode(config, type=dict[str, str]))
+        found = parse_request_header(msgspec.json.decode(config, type=dict[str, str]))
         received = RequestParser(10_000).head(b"GET / HTTP/1.1\r\nHost: x\r\n" + head)
         if found and received:
             user = found.user(received[0])
@@ -363,7 +371,7 @@ def a_kubeconfig(data):
 
 def some_queries(data):
     with documented(ValueError):
-        for metric, query in queries.parse(_text(data)).items():
+        for metric, query in parse_queries(_text(data)).items():
             assert metric
             assert query.strip()
 

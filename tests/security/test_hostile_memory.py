@@ -11,9 +11,9 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.features.memory.controller import MemoryMetrics
+from evaluator.features.memory.feature import MemoryReport
 from evaluator.features.memory.readings import Held, Memories, records
 from evaluator.features.memory.scores import LONGEST, MOST, NodeMemory
-from evaluator.features.memory.summary import MemoryReport
 from evaluator.features.registry import VOCABULARY
 from tests.evaluator.conftest import make_rule, make_tas
 

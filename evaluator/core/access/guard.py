@@ -2,32 +2,40 @@
 
 Users are authenticated by the front proxy's headers, else by a bearer token. Health paths need neither. Discovery needs an
 authenticated user. Everything else needs a permission, which is never assumed: without an answer of the API server, the
-request fails with 503.
+request fails with 503. The ports of an evaluator share caches of reviews and the front proxy (`DelegatedAccess`).
 """
 
 import asyncio
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Protocol
 
 import msgspec
 
-from evaluator.core.access.front_proxy import FrontProxy
-from evaluator.core.access.request_header import RequestHeaderError
+from evaluator.core.access import user as users
+from evaluator.core.access.authenticators import (
+    CONFIG_MAP,
+    FrontProxy,
+    TokenReviewer,
+    decode_config_map,
+)
 from evaluator.core.access.review_limits import BoundedCache, SharedCalls
-from evaluator.core.access.token_review import TokenReviewer
 from evaluator.core.access.user import (
     Attributes,
     InvalidTokenError,
+    RequestHeaderError,
     UnreviewedError,
     User,
     denial,
     review_spec,
 )
+from evaluator.core.kube.client import Kube
+from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview
 from plimsoll import logs
 from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
@@ -35,12 +43,17 @@ from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.text import one_line
 
 FRESH = 10.0
-"""Seconds for which a result is reused, as in k8s.io/apiserver."""
+"""Seconds for which a result, or a token's user, is reused, as in k8s.io/apiserver."""
 _MOST = 10_000
 """Cached results of each kind, so that a flood of forbidden requests does not displace the permissions of others."""
 _AT_ONCE = 16
 _TIMEOUT = 5.0
 """Seconds."""
+RESULTS = ("allowed", "unauthenticated", "forbidden", "unavailable")
+HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_RETRY = (("retry-after", "1"),)
+_CHALLENGE = (("www-authenticate", "Bearer"),)
+_RESULTS = {HTTPStatus.UNAUTHORIZED: "unauthenticated", HTTPStatus.FORBIDDEN: "forbidden"}
 
 
 class Authority(Protocol):
@@ -109,14 +122,7 @@ class AccessReviewer:
         return permission
 
 
-RESULTS = ("allowed", "unauthenticated", "forbidden", "unavailable")
-
 log = logs.get(__name__)
-
-HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
-
-_RETRY = (("retry-after", "1"),)
-_CHALLENGE = (("www-authenticate", "Bearer"),)
 
 
 class Guard:
@@ -222,9 +228,6 @@ class Guard:
             raise RejectedRequestError(HTTPStatus.FORBIDDEN, one_line(sentence))
 
 
-_RESULTS = {HTTPStatus.UNAUTHORIZED: "unauthenticated", HTTPStatus.FORBIDDEN: "forbidden"}
-
-
 def _bearer(request: Request) -> str:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
@@ -234,3 +237,45 @@ def _unauthorized(reason: str) -> RejectedRequestError:
     return RejectedRequestError(
         HTTPStatus.UNAUTHORIZED, f"Unauthorized: {one_line(reason)}", headers=_CHALLENGE
     )
+
+
+class DelegatedAccess:
+    """Guards for the ports of one evaluator. `run()` must run while a guard uses the front proxy."""
+
+    def __init__(self, api: Kube, metrics: Metrics) -> None:
+        self._api = api
+        self._metrics = metrics
+        self._tokens: TokenReviewer[User] = TokenReviewer(self._user_of, fresh=FRESH)
+        self._permissions = AccessReviewer(api)
+        self.front_proxy = FrontProxy()
+
+    def guard(self, port: str, *, front_proxy: bool) -> Guard:
+        """Return the guard of a port. `front_proxy`: whether the API server forwards requests to it.
+
+        Such a port needs `client_ca=front_proxy.client_ca` in its TLS settings, and Server.drain in `front_proxy.listeners`.
+        """
+        counter = self._metrics.access_decisions
+        for result in RESULTS:
+            counter.labels(port, result)
+        return Guard(
+            tokens=self._tokens,
+            permissions=self._permissions,
+            front_proxy=self.front_proxy if front_proxy else None,
+            count=lambda result: counter.labels(port, result).inc(),
+        )
+
+    def run(self) -> Coroutine[Any, Any, None]:
+        """Watch the front proxy's configuration until cancelled."""
+        return Reflector(self._api, CONFIG_MAP, decode_config_map, self.front_proxy).run()
+
+    async def _user_of(self, token: str) -> User:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                review = await self._api.review_token(token)
+        except TimeoutError as error:
+            raise KubeError(0, f"the API server did not answer in {_TIMEOUT:g} s") from error
+        if not review.authenticated:
+            raise InvalidTokenError(
+                f"the token is not valid: {review.error or 'no reason was given'}"
+            )
+        return users.of_review(review.user)

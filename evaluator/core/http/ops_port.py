@@ -5,8 +5,7 @@ from functools import partial
 from http import HTTPStatus
 
 from evaluator.core import tls
-from evaluator.core.access.delegation import DelegatedAccess
-from evaluator.core.access.guard import HEALTH
+from evaluator.core.access.guard import HEALTH, DelegatedAccess
 from evaluator.core.access.user import Attributes, NonResourceAttributes
 from evaluator.core.http import responses
 from evaluator.core.http.ops import LIMITS

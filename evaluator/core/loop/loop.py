@@ -7,8 +7,12 @@ from contextlib import AbstractContextManager
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.followers import PolicyGauges, log_changes, release, unused
-from evaluator.core.loop.similar import SimilarMetrics
-from evaluator.core.loop.subscription import NO_EXTRA_METRICS, ExtraMetrics, Subscriptions
+from evaluator.core.loop.subscription import (
+    NO_EXTRA_METRICS,
+    ExtraMetrics,
+    SimilarMetrics,
+    Subscriptions,
+)
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node

@@ -15,8 +15,7 @@ from evaluator.core.sources.formats.answer import NodeNames
 from evaluator.core.sources.formats.prometheus_vector import Join
 from evaluator.core.sources.options import CUSTOM_METRICS, SourceOptions
 from evaluator.core.sources.poller import Poller, PollTimings, Source
-from evaluator.core.sources.prometheus import Access, Prometheus
-from evaluator.core.sources.queries import Queries
+from evaluator.core.sources.prometheus import Access, Prometheus, Queries
 
 
 class Registrations:

@@ -16,7 +16,7 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import Action, causes_at
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions

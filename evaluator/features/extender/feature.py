@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
-from evaluator.core.placement.explain import learned_of
+from evaluator.core.pages import PagePart, learned_of
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable

@@ -13,13 +13,17 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from evaluator.core.kube.transport import KubeError
+from evaluator.features.gangs.core.controllers import (
+    KINDS,
+    ControllerEvent,
+    ControllerObject,
+    PodController,
+    last_failure,
+)
+from evaluator.features.gangs.core.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.types import GangDecisions, GangState
-from evaluator.features.gangs.diagnosis import create_failures
-from evaluator.features.gangs.diagnosis.controllers import KINDS, ControllerObject, PodController
-from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent
-from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.decode import UNREADABLE
@@ -104,7 +108,7 @@ class ClusterReader:
         # Most controllers report failures in events only.
         request = self._api.list_events_about(gang.key.namespace, uid)
         events = await self._if_allowed("events", request)
-        return create_failures.last_failure(map(_event, events or ()))
+        return last_failure(map(_event, events or ()))
 
     async def _if_allowed(self, resource: str, request: Awaitable[T]) -> T | None:
         """Return None, and log it once, if the resource is forbidden or not served."""

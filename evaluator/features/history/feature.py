@@ -12,11 +12,10 @@ from evaluator.core.pages import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.report import Facts, joined
 from evaluator.core.wiring import Loop, Wired
-from evaluator.features.history.file import HistoryFile
 from evaluator.features.history.history import History
-from evaluator.features.history.live import Live
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
+from evaluator.features.history.readers import HistoryFile, Live
 from evaluator.features.history.recorder import HistoryMetrics, Recorder, Restored, restored
 from evaluator.features.history.series import Series
 from plimsoll import flags

@@ -2,7 +2,7 @@
 
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
@@ -14,8 +14,9 @@ from evaluator.core.pages import SHOWN, PageError, PageView, Report, Scope, Sect
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.report import Facts, Window
 from evaluator.features.history.history import Entry, History, Query
-from evaluator.features.history.live import Live
 from evaluator.features.history.pods import PodDecisions
+from evaluator.features.history.readers import Live
+from evaluator.features.history.records import written
 from evaluator.features.history.series import Series
 from evaluator.features.history.timeline import timeline
 from plimsoll import durations, rfc3339
@@ -203,11 +204,6 @@ def _parts(since: float, until: float) -> list[dict[str, str]]:
     """Return an interval in equal parts, each with its bounds."""
     bounds = [rfc3339.millis(since + (until - since) * n / _PARTS) for n in range(_PARTS + 1)]
     return [{"since": begin, "until": end} for begin, end in itertools.pairwise(bounds)]
-
-
-def written(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a record with its time as RFC 3339."""
-    return {**fields, "at": rfc3339.millis(fields["at"])}
 
 
 def _some(history: History, query: Query, window: Window, total: int) -> Iterator[Entry | None]:

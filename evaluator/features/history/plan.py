@@ -15,7 +15,7 @@ from evaluator.core.policy.durations import Phase, Phases, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Rule
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import cause_at
 from evaluator.features.history.records import Cause, Why
 

@@ -18,7 +18,7 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import Action, ActionKind, Facts
 from evaluator.features.history.history import History
 from evaluator.features.history.plan import Causes, Edit, Transitions, changes

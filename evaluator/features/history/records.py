@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
+from plimsoll import rfc3339
 
 
 class Kind(StrEnum):
@@ -240,3 +241,8 @@ def as_json(record: Mapping[str, Any], block: Block) -> dict[str, Any]:
     if record["restored"]:
         found["restored"] = True
     return found
+
+
+def written(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a record with its time as RFC 3339."""
+    return {**fields, "at": rfc3339.millis(fields["at"])}

@@ -14,7 +14,7 @@ from evaluator.core.model.node_index import NodeMask, union
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import COMPLIANCE
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.memory.readings import Memories, remembered

@@ -1,24 +1,170 @@
-"""Memory of failures: scores of nodes in an annotation, as metrics, and flapping nodes that stay in violation."""
+"""Memory of failures: scores of nodes in an annotation, as metrics, and flapping nodes that stay in violation; what statuses, Events and
+pages say about them.
+"""
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.metrics import PolicyGauge
+from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
+from evaluator.core.pages import PagePart
+from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.report import Episode, Facts, PolicyCondition, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
-from evaluator.features.memory.annotations import MEMORY
+from evaluator.features.memory.annotations import MEMORY, Memory
 from evaluator.features.memory.controller import MemoryController, MemoryMetrics
-from evaluator.features.memory.readings import PREFIX, Held, Memories, WithScores, records
-from evaluator.features.memory.scores import ANNOTATION
-from evaluator.features.memory.summary import MemoryReport
+from evaluator.features.memory.readings import (
+    PREFIX,
+    Held,
+    Memories,
+    WithScores,
+    records,
+    remembered,
+)
+from evaluator.features.memory.scores import ANNOTATION, Decaying, Score
+from plimsoll import rfc3339
+
+NODES_FLAPPING = "NodesFlapping"
+"""Condition type of a policy with a memory."""
+_FLAPPING = Episode(
+    NODES_FLAPPING,
+    EventSpec(
+        "Warning",
+        NODES_FLAPPING,
+        "nodes violated the policy again and again: they stay in violation until their score has decayed; "
+        f"the condition {NODES_FLAPPING} names them",
+    ),
+    EventSpec("Normal", "NodesSettled", "no node flaps any more"),
+)
+_NAMED = 10
+"""Flapping nodes of a policy in a list of policies; the others are counted."""
+_SHOWN = 100
+"""Nodes of a policy on its page, the highest scores first; the others are counted."""
+
+
+class MemoryReport:
+    """The parts of statuses and pages. `nodes`: returns how many nodes there are; `wall`: returns Unix time."""
+
+    def __init__(
+        self,
+        memories: Memories,
+        flapping: PolicyGauge,
+        nodes: Callable[[], int],
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._memories = memories
+        self._gauge = flapping
+        self._nodes = nodes
+        self._wall = wall
+        self._gauged: set[PolicyKey] = set()
+
+    def part(self, decision: Decision) -> PolicyPart:
+        """Return the condition and the Events about flapping nodes of a policy; nothing without a memory."""
+        policy = decision.policy
+        memory = policy.actions.part(Memory)
+        if not memory.half_life:
+            return PolicyPart()
+        names = self._memories.flapping(policy.key)
+        if not names:
+            text = f"no node has a score above {memory.flapping_above:g}"
+            condition = PolicyCondition(NODES_FLAPPING, "False", "NoneFlaps", text)
+        else:
+            text = f"{listed(names, self._nodes())} stay in violation: their score is above {memory.flapping_above:g}"
+            condition = PolicyCondition(NODES_FLAPPING, "True", "ScoreTooHigh", text)
+        return PolicyPart(conditions=(condition,), episodes={_FLAPPING: bool(names)})
+
+    def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
+        """Update the gauge, one policy per step."""
+        known = self._memories.half_lives.keys() & decisions.policies.keys()
+        for key in self._gauged - known:
+            self._gauge.remove(tuple(key))
+        for key in known:
+            self._gauge.set(tuple(key), len(self._memories.flapping(key)))
+            yield
+        self._gauged = set(known)
+
+    def page(self) -> PagePart:
+        """Return the part of pages."""
+        return PagePart(policy=self.policy, listed=self.listed, written=self.written)
+
+    def listed(self, decision: Decision) -> Facts:
+        """Return the nodes that flap, for lists of policies; nothing without a memory."""
+        if not decision.policy.actions.part(Memory).half_life:
+            return {}
+        names = self._memories.flapping(decision.policy.key)
+        more = {"flappingMore": len(names) - _NAMED} if len(names) > _NAMED else {}
+        return {"flapping": list(names[:_NAMED]), **more}
+
+    def policy(self, decision: Decision) -> Facts:
+        """Return the memory of a policy: half-life, and the nodes with a score."""
+        memory = decision.policy.actions.part(Memory)
+        if not memory.half_life:
+            return {}
+        now, scores = self._wall(), self._memories.of_policy(decision.policy.key)
+        flapping = {*self._memories.flapping(decision.policy.key)}
+        rows = [
+            {"node": name, **_shown(score, now, memory.half_life), "flapping": name in flapping}
+            for name, score in scores.items()
+        ]
+        rows.sort(key=lambda row: (-row["score"], row["node"]))
+        more = {"nodesMore": len(rows) - _SHOWN} if len(rows) > _SHOWN else {}
+        above = memory.flapping_above
+        return {
+            "memory": {
+                "halfLifeSeconds": memory.half_life,
+                "flappingAbove": above if above < float("inf") else None,
+                "nodes": rows[:_SHOWN],
+                **more,
+            }
+        }
+
+    def written(self, node: Node | None) -> Facts:
+        """Return the scores of a node, by policy."""
+        if node is None:
+            return {"memory": {}}
+        found, now = remembered(node), self._wall()
+        half_lives = self._memories.half_lives
+        return {
+            "memory": {
+                str(key): {
+                    **_shown(score, now, half_lives.get(key, float("inf"))),
+                    "flapping": node.metadata.name in self._memories.flapping(key),
+                }
+                for key, score in sorted(found.scores.items())
+            }
+        }
+
+
+def _shown(score: Score, now: float, half_life: float) -> dict[str, Any]:
+    return {
+        **_decayed(score, now, half_life),
+        "violated": score.violated,
+        "devices": sorted(
+            (
+                {"device": name, **_decayed(one, now, half_life)}
+                for name, one in score.devices.items()
+            ),
+            key=lambda row: (-row["score"], row["device"]),
+        ),
+    }
+
+
+def _decayed(score: Score | Decaying, now: float, half_life: float) -> dict[str, Any]:
+    return {
+        "score": round(score.now(now, half_life), 4),
+        "lastViolation": rfc3339.seconds(score.at),
+    }
 
 
 class _Cluster:

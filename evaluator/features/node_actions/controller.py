@@ -10,7 +10,7 @@ from prometheus_client import Counter
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.node import Node
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.node_actions import writes

@@ -1,5 +1,6 @@
 """Taints and conditions of nodes that violate a policy, within limits of nodes."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
@@ -11,7 +12,8 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.report import Facts, PolicyPart
 from evaluator.core.wiring import Wired
-from evaluator.features.node_actions import names, written
+from evaluator.core.writes.node_plan import NodeOperations, Removal
+from evaluator.features.node_actions import names, writes
 from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndConditions
 from evaluator.features.node_actions.controller import NodeConditionController, NodeTaintController
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
@@ -20,7 +22,12 @@ from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActio
 from evaluator.features.node_actions.replay import ReplayOptions, replay
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.types import ActionSettings
-from evaluator.features.node_actions.written import Records, RemovalOptions, removals
+from evaluator.features.node_actions.writes import (
+    Records,
+    compare_conditions,
+    compare_taints,
+    own_taints,
+)
 from plimsoll.flags import option
 
 
@@ -111,11 +118,11 @@ class Shown:
 
     def written(self, node: Node | None) -> Facts:
         """Return our taints and conditions of a node."""
-        return written.of_node(node, self._planner.prefixes)
+        return writes.set_on_node(node, self._planner.prefixes)
 
     def written_for(self, node: Node | None, decision: Decision) -> Facts:
         """Return the taint and condition of a node that one policy caused."""
-        return written.of_policy(node, decision.policy, self._planner.prefixes)
+        return writes.set_by_policy(node, decision.policy, self._planner.prefixes)
 
 
 def wire(core: Core, options: NodeActionOptions) -> Wired:
@@ -151,6 +158,30 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         records=Records(own_prefixes(options.taint_prefix)).of,
         page=shown.page(),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovalOptions(FeatureOptions):
+    """The flags of `clean` for taints."""
+
+    taint_prefix: str = option(
+        "taintPrefix",
+        names.DOMAIN,
+        "prefix of taint keys beside the usual ones, as the evaluator's flag",
+        metavar="PREFIX",
+        parse=names.taint_prefix,
+    )
+
+
+def removals(options: RemovalOptions, node: Node) -> Iterator[Removal]:
+    """Yield the writes that remove conditions that our field manager owns, and taints with our prefixes."""
+    name, prefixes = node.metadata.name, names.own_prefixes(options.taint_prefix)
+    if states := compare_conditions(node, {}):
+        kinds = ", ".join(sorted(states.before))
+        yield Removal(f"condition {kinds}", NodeOperations(name, states.removal, "/status"))
+    if patch := compare_taints(node, {}, prefixes):
+        keys = sorted({key for key, _ in own_taints(node, prefixes)})
+        yield Removal(f"taint {', '.join(keys)}", NodeOperations(name, patch.operations))
 
 
 FEATURE = Feature(

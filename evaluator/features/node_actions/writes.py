@@ -1,4 +1,4 @@
-"""The writes that give a node the desired taints and conditions, computed from what it has.
+"""The writes that give a node the desired taints and conditions, computed from what it has; and what of it is ours.
 
 Taints: `spec.taints` is an atomic list without owners, and server-side apply would own taints of others. So a JSON patch
 names the uid and resourceVersion that it was computed from, and only the elements that are ours.
@@ -17,11 +17,17 @@ import numpy as np
 from evaluator.core.model.node import Node, NodeCondition, Taint
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.policy.types import Policy
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import cause_at
 from evaluator.core.writes.node_plan import conditions_removal
 from evaluator.features.node_actions import names
-from evaluator.features.node_actions.annotations import TaintEffect
+from evaluator.features.node_actions.annotations import (
+    CONDITION,
+    TAINT,
+    TaintEffect,
+    TaintsAndConditions,
+)
 from evaluator.features.node_actions.names import STRONGEST_FIRST
 from evaluator.features.node_actions.types import VALUE, OwnTaint, taint_name
 from plimsoll import rfc3339
@@ -185,3 +191,57 @@ def violation_message(
         return f"policy {policy.key} is not violated"
     shown = list(dict.fromkeys(rules))[:_MOST_RULES]
     return one_line(f"policy {policy.key} is violated: {', '.join(shown)}")
+
+
+def set_on_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
+    """Return all taints (with one of our key prefixes) and conditions of a node that are ours."""
+    if node is None:
+        return {"taints": [], "conditions": []}
+    own = [taint for taint in node.spec.taints or () if taint.key.startswith(prefixes)]
+    return {
+        "taints": [
+            {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in own
+        ],
+        "conditions": [
+            {
+                "type": kind,
+                "status": condition.status,
+                "reason": condition.reason,
+                "since": None if condition.since is None else rfc3339.seconds(condition.since),
+            }
+            for kind, condition in sorted(own_conditions(node).items())
+        ],
+    }
+
+
+def set_by_policy(node: Node | None, policy: Policy, prefixes: tuple[str, ...]) -> dict[str, Any]:
+    """Return the part of it that one policy caused: its taint and its condition."""
+    written = set_on_node(node, prefixes)
+    actions, suffix = policy.actions.part(TaintsAndConditions), names.taint_suffix(policy.key)
+    keys = {prefix + suffix for prefix in prefixes} if TAINT in actions.kinds else set()
+    kind = actions.condition if CONDITION in actions.kinds else None
+    return {
+        "taints": [taint for taint in written["taints"] if taint["key"] in keys],
+        "conditions": [
+            condition for condition in written["conditions"] if condition["type"] == kind
+        ],
+    }
+
+
+class Records:
+    """The records of nodes. `prefixes`: those of our taint keys."""
+
+    def __init__(self, prefixes: tuple[str, ...]) -> None:
+        self._prefixes = prefixes
+
+    def of(self, node: Node) -> dict[str, str]:
+        """Return our taints and conditions of a node, by record."""
+        records: dict[str, str] = {}
+        for taint in node.spec.taints or ():
+            for prefix in self._prefixes:
+                if taint.key.startswith(prefix):
+                    suffix = taint.key.removeprefix(prefix)
+                    records[names.taint_record(suffix, taint.effect)] = taint.value
+        for kind, condition in own_conditions(node).items():
+            records[names.condition_record(kind)] = f"{condition.status}/{condition.reason}"
+        return records

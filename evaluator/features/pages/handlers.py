@@ -12,8 +12,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages import LONGEST_PATH, SHOWN, PageError, Report, Section
 from evaluator.core.report import Window
 from evaluator.features.pages import rendering
-from evaluator.features.pages.nodes import NodeReports
-from evaluator.features.pages.pods import PodReports
+from evaluator.features.pages.pods import NodeReports, PodReports
 from evaluator.features.pages.policies import PolicyReports
 from evaluator.features.pages.rendering import NEGOTIATED, Drawing
 from evaluator.features.pages.sources import PageSources

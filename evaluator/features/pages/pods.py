@@ -1,4 +1,4 @@
-"""Reports on pods: why one waits, and the list of those that name a policy."""
+"""Reports on pods: why one waits, and the list of those that name a policy; and on nodes."""
 
 import re
 from collections.abc import Mapping
@@ -6,15 +6,19 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.core.pages import SHOWN, PageError, Report
-from evaluator.core.placement.explain import placed_on
+from evaluator.core.pages import SHOWN, PageError, Report, placed_on
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Window, joined
+from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.explain import pod as explain_pod
+from evaluator.features.pages.explain import states
+from evaluator.features.pages.explain.metrics import failing_on
 from evaluator.features.pages.explain.pod_summary import PodContext, no_pods
 from evaluator.features.pages.explain.policy import Explanation
 from evaluator.features.pages.policies import about
@@ -24,6 +28,71 @@ from plimsoll.http.pieces import stepwise, unhurried
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 """Names that a pod or a namespace can have."""
+
+
+class NodeReports:
+    """Builds the reports. Each method must be called by one page at a time."""
+
+    def __init__(self, sources: PageSources) -> None:
+        self._sources = sources
+        self._decider = sources.decider
+        self._cached = sources.cluster.nodes.objects
+
+    async def listed(self) -> Report:
+        """Report on all nodes: the policies that they violate, and their labels."""
+        nodes = await stepwise(
+            explain_nodes.nodes(self._decider.latest, cause_of=self._sources.causes.of)
+        )
+        return Report(self._sources.waiting(), objects={"nodes": nodes})
+
+    async def page(self, window: Window) -> Report:
+        """Report on the nodes of a page: those that differ first."""
+        decisions = self._decider.latest
+        codes = await stepwise(explain_nodes.worst(decisions))
+        names = decisions.table.nodes
+        positions = await stepwise(states.chosen(codes, names, window))
+        shown = np.array(window.of(positions.tolist()), np.intp)
+        rows = await stepwise(
+            explain_nodes.rows(decisions, codes, shown, self._cached, self._sources.causes.of)
+        )
+        head = {
+            **self._sources.waiting(),
+            "states": states.counts(codes),
+            "window": window.described(len(positions), len(names)),
+        }
+        return Report(head, objects={"nodes": rows})
+
+    async def node(self, name: str, window: Window | None = None) -> Report:
+        """Report on a node: each policy with its readings, what was written to it, its failing rules, and what scorers know of it; for a page also its past."""
+        decisions, sources = self._decider.latest, self._sources
+        if name not in decisions.table.nodes.position:
+            raise PageError(f"no node {name[:SHOWN]}")
+        with self._decider.readings() as readings:
+            policies = await stepwise(
+                explain_nodes.node(
+                    name,
+                    decisions,
+                    readings,
+                    now=sources.clock(),
+                    since=sources.since,
+                    cause_of=sources.causes.of,
+                )
+            )
+        cached = self._cached.get(name)
+        head = {
+            **sources.waiting(),
+            **explain_nodes.head(name, cached, decisions),
+            "sources": list(sources.readings_from),
+            "written": {
+                "labels": states.own_labels(cached),
+                **joined(part.written(cached) for part in sources.parts()),
+            },
+            "failingRules": failing_on(sources.failing_rules, name, sources.clock()),
+            **joined(part.node(name) for part in sources.parts()),
+        }
+        if window is not None and sources.past is not None:
+            head["past"] = await sources.past.of_node(name, window)
+        return Report(head, objects={"policies": policies})
 
 
 class FoundPod(NamedTuple):

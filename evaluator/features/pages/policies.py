@@ -12,14 +12,12 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.pages import SHOWN, PageError, Report
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.report import Window, joined
+from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import (
-    failing_rules,
     overview,
-    policy_nodes,
     states,
     wording,
 )
-from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import policy as explain
 from evaluator.features.pages.explain.pod_summary import attempt
 from evaluator.features.pages.sources import PageSources
@@ -156,11 +154,11 @@ class PolicyReports:
             raise self._unknown(key)
         names = decisions.table.nodes
         codes = await stepwise(states.states_of(decision, decisions.table))
-        positions = await stepwise(policy_nodes.chosen(codes, names, window))
+        positions = await stepwise(states.chosen(codes, names, window))
         shown = NodeIndex(names[position] for position in window.of(positions.tolist()))
         explained = await self._explained(decisions, key, shown=shown)
         entries = await stepwise(
-            policy_nodes.with_states(
+            states.with_states(
                 explained.nodes,
                 decision,
                 codes,
@@ -174,7 +172,7 @@ class PolicyReports:
         head = {
             **sources.waiting(),
             **{name: value for name, value in explained.head.items() if name != "nodesMore"},
-            **policy_nodes.head(codes, window, len(positions)),
+            **states.head(codes, window, len(positions)),
             "problems": sources.found_problems(decision),
             "status": wording.status(self._cluster.status_of(key)),
             **joined(part.policy(decision) for part in sources.parts()),
@@ -246,7 +244,7 @@ class PolicyReports:
         )
         sources = self._sources
         failing = await stepwise(
-            failing_rules.listed(sources.failing_rules, window.search, sources.clock())
+            explain_metrics.listed_failures(sources.failing_rules, window.search, sources.clock())
         )
         head = {
             **sources.waiting(),

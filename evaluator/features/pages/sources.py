@@ -17,10 +17,9 @@ from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.readings.causes import NodeCauses
-from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
 from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
-from evaluator.features.pages.explain.policy_nodes import Since, never
+from evaluator.features.pages.explain.states import Since, never
 
 
 class _Began(NamedTuple):

@@ -14,7 +14,7 @@ from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.node import Node
-from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.readings.reported import NodeProblems
 from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.problems import plan

@@ -9,7 +9,7 @@ from evaluator.core.feature import Feature, Written
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages import PagePart
-from evaluator.core.readings.problems import NodeProblems
+from evaluator.core.readings.reported import NodeProblems
 from evaluator.core.report import Facts
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal, conditions_removal

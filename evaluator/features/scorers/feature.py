@@ -20,13 +20,12 @@ from evaluator.core.report import Facts
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS, OFF, ScorerMetrics, Scoring
-from evaluator.features.scorers.learning.controller import RewardController
-from evaluator.features.scorers.learning.rewards import Rewards
-from evaluator.features.scorers.per_pod import PerPodDecisions
+from evaluator.features.scorers.learning import RewardController
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
-from evaluator.features.scorers.pod_explainer import PodExplainer, PolicyLookup
+from evaluator.features.scorers.pod_explainer import PerPodDecisions, PodExplainer, PolicyLookup
 from evaluator.features.scorers.registry import ScorerOptions
+from evaluator.features.scorers.rewards import Rewards
 from evaluator.features.scorers.routes import ScorerRoutes
 from evaluator.features.scorers.runner import ScorerRunner, ScoringMetrics
 from evaluator.features.scorers.snapshotter import Snapshotter

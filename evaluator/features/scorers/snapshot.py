@@ -14,7 +14,7 @@ from evaluator.core.model import resources
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.learning.rewards import Rewards
+from evaluator.features.scorers.rewards import Rewards
 
 RESOURCES = (
     Resource.CPU,

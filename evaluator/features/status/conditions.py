@@ -17,8 +17,8 @@ from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.problems import AWAITED, VALID
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
-from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.peer_metrics import peer_metric
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import (
     Effects,
     Episode,

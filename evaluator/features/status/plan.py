@@ -20,7 +20,7 @@ from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
 from evaluator.core.policy.problems import VALID
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.causes import CauseOf, no_cause
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import (
     Effects,
     Episode,

@@ -1,20 +1,38 @@
-"""The command `plimsoll-evaluator adopt-labels`: flags, output, exit status."""
+"""The command `plimsoll-evaluator adopt-labels`: moves the ownership of Telemetry Aware Scheduling's labels, node by node."""
 
 import asyncio
 import os
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from evaluator.core.kube.client import Kube
+import msgspec
+
+from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.connection import ConfigError
+from evaluator.core.kube.resources import NODES, POLICIES, APIResource
 from evaluator.core.kube.transport import KubeError
-from evaluator.tools.adopt_labels.migration import IncompleteError, LabelMigration
+from evaluator.core.model.node_labels import LabelApply
+from evaluator.tools.adopt_labels import managed_fields
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.ratelimit import TokenBucket
 from plimsoll.text import counted
 
+PASSES = 5
+"""Lists of all nodes before the command gives up."""
+_PAUSE = 2.0
+"""Seconds between two passes."""
+_RATE, _BURST = 50, 100
+"""Writes per second on average, and at once: the evaluator's default for node labels."""
+_GONE = 404
+_RETRYABLE = frozenset({0, 409, 429})
+"""Besides 5xx: no answer, the node has changed since the list, too many requests."""
+
+Report = Callable[[str, Collection[str]], None]
+"""Receives a node's name and the label keys to take over on it."""
 PROGRAM = "plimsoll-evaluator adopt-labels"
 _ABOUT = """
 Takes over the node labels that Telemetry Aware Scheduling wrote for the policies of this cluster: <policy>=violating and
@@ -32,6 +50,92 @@ example:
   plimsoll-evaluator adopt-labels
   kubectl -n plimsoll exec deployment/plimsoll-evaluator -- plimsoll-evaluator adopt-labels
 """
+
+
+class IncompleteError(Exception):
+    """Some nodes could not be written in `PASSES` passes; the text names the last error."""
+
+
+class LabelMigration:
+    """Finds the labels with `plan()` and takes them over with `run()`."""
+
+    def __init__(self, kube: Kube, *, pause: float = _PAUSE) -> None:
+        self._kube = kube
+        self._pause = pause
+        self._bucket = TokenBucket(_RATE, _BURST)
+
+    async def plan(self, report: Report) -> None:
+        """Report what `run()` would take over. Raises KubeError."""
+        async for node, labels in self._candidates():
+            report(node["metadata"]["name"], labels)
+
+    async def run(self, report: Report) -> None:
+        """Take over all labels and report each node when it is done.
+
+        Raises KubeError if the API server refuses a call for good, IncompleteError if calls keep failing.
+        """
+        error, retry_after = "", 0.0
+        for attempt in range(PASSES):
+            if attempt:
+                await asyncio.sleep(max(self._pause, retry_after))
+            complete, error, retry_after = True, "", 0.0
+            try:
+                async for node, labels in self._candidates():
+                    try:
+                        complete &= await self._take_over(node, labels, report)
+                    except KubeError as failed:
+                        if not _is_retryable(failed):
+                            raise
+                        complete, error = False, str(failed)
+                        retry_after = failed.retry_after or 0.0
+            except KubeError as failed:
+                if not _is_retryable(failed):
+                    raise
+                complete, error = False, str(failed)
+                retry_after = failed.retry_after or 0.0
+            if complete:
+                return
+        raise IncompleteError(f"some labels are not taken over: {error or 'nodes keep changing'}")
+
+    async def _candidates(self) -> AsyncIterator[tuple[dict[str, Any], dict[str, str]]]:
+        """The nodes with labels to take over, and these labels."""
+        policies = {policy["metadata"]["name"] async for policy in self._list(POLICIES)}
+        async for node in self._list(NODES):
+            if labels := managed_fields.candidates(node, policies):
+                yield node, labels
+
+    async def _list(self, resource: APIResource) -> AsyncIterator[dict[str, Any]]:
+        more = ""
+        while True:
+            page = await self._kube.list_page(resource, more)
+            for raw in page.items:
+                yield msgspec.json.decode(raw, type=dict[str, Any])
+            if not (more := page.more):
+                return
+
+    async def _take_over(
+        self, node: dict[str, Any], labels: dict[str, str], report: Report
+    ) -> bool:
+        """Write one node; returns whether it is done. Raises KubeError."""
+        meta = node["metadata"]
+        await asyncio.sleep(self._bucket.take(asyncio.get_running_loop().time()))
+        try:
+            if not meta.get("managedFields"):
+                # The API server now creates managedFields. The next pass reads and changes them.
+                await self._kube.apply_node_labels(LabelApply(meta["name"], meta["uid"], labels))
+                return False
+            fields = managed_fields.adopted(node, labels, at=now())
+            await self._kube.put_managed_fields(node, fields)
+        except KubeError as error:
+            if error.status != _GONE:
+                raise
+            return True
+        report(meta["name"], labels)
+        return True
+
+
+def _is_retryable(error: KubeError) -> bool:
+    return error.status in _RETRYABLE or error.status >= 500
 
 
 @dataclass(frozen=True, kw_only=True)

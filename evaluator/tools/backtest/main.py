@@ -8,27 +8,25 @@ from typing import Any
 
 from evaluator.core.policy.types import Policy
 from evaluator.core.simulation import StartReplay
-from evaluator.core.sources.prometheus import Access
-from evaluator.core.sources.queries import Queries, QueriesError
+from evaluator.core.sources.prometheus import Access, Queries, QueriesError
 from evaluator.core.tls import TlsError
-from evaluator.tools.backtest import gate, policies, text
+from evaluator.tools.backtest import gate, text
 from evaluator.tools.backtest.inputs import rules
 from evaluator.tools.backtest.inputs.dump import read_sources
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
 from evaluator.tools.backtest.inputs.prometheus import PrometheusHistory
-from evaluator.tools.backtest.inputs.recording import names_of
 from evaluator.tools.backtest.inputs.rules import Rules
-from evaluator.tools.backtest.inputs.source import BacktestError, Request, Source
+from evaluator.tools.backtest.inputs.source import BacktestError, Request, Source, names_of
 from evaluator.tools.backtest.options import PROGRAM, parser, replayed
 from evaluator.tools.backtest.page import as_html
-from evaluator.tools.backtest.policies import PoliciesError
 from evaluator.tools.backtest.text import as_csv
+from evaluator.tools.check import manifests
+from evaluator.tools.check.manifests import PoliciesError
 from evaluator.tools.replay import faults
 from evaluator.tools.replay.faults import Fault, FaultsError
 from evaluator.tools.replay.replay import Timing
 from evaluator.tools.replay.report import report, sensitivity
-from evaluator.tools.replay.run import Backtest, warm_up
-from evaluator.tools.replay.variants import longest, variants
+from evaluator.tools.replay.run import Backtest, longest, variants, warm_up
 from plimsoll import rfc3339
 from plimsoll.files import userfile
 from plimsoll.process import garbage
@@ -76,7 +74,7 @@ def main(argv: Sequence[str]) -> int:
     if given.prometheus and not given.begin:
         command.error("--prometheus needs --from, such as --from 7d")
     try:
-        wanted = policies.read(given.files)
+        wanted = manifests.policies(given.files)
         known = _faults(given.faults)
         source = _source(given, wanted)
         try:
@@ -110,7 +108,7 @@ def _source(given: argparse.Namespace, wanted: Sequence[Policy]) -> Source:
     """Open the source that the arguments name. Raises BacktestError, OpenMetricsError, QueriesError, TlsError."""
     timing = Timing(given.step, given.stale_after)
     if given.compare:
-        wanted = [*wanted, *policies.read(given.compare)]
+        wanted = [*wanted, *manifests.policies(given.compare)]
     request = Request(
         frozenset[str]().union(*(policy.base_metrics for policy in wanted)),
         given.begin,
@@ -194,7 +192,7 @@ def _run(
         )
 
     main_run = backtest(wanted, show=True)
-    other = backtest(policies.read(given.compare)) if given.compare else None
+    other = backtest(manifests.policies(given.compare)) if given.compare else None
     tried = [*variants(wanted)] if given.sensitivity else []
     runs = [backtest(run.policies) for run in tried]
     everything = [main_run, *([other] if other else []), *runs]

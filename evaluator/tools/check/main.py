@@ -9,11 +9,10 @@ from evaluator.core.catalog import shipped
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
 from evaluator.features.registry import VOCABULARY
-from evaluator.tools.check import manifests, metrics, workloads
-from evaluator.tools.check.advice import advice
+from evaluator.tools.check import manifests, metrics
+from evaluator.tools.check.advice import Workload, advice, workload, workload_warnings
 from evaluator.tools.check.live import NOTHING_KNOWN, LiveError, ask
 from evaluator.tools.check.report import Findings, as_json, as_text, describe
-from evaluator.tools.check.workloads import Workload
 from plimsoll.commandline import Parser
 from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
@@ -112,9 +111,7 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
                 live.notes(checked_object.policy) if live_url else ()
             )
         if checked_object.workload:
-            checked_object.findings.warnings += workloads.warnings(
-                checked_object.workload, policies
-            )
+            checked_object.findings.warnings += workload_warnings(checked_object.workload, policies)
 
 
 def _check_named(name: str) -> Iterator[Checked]:
@@ -153,7 +150,7 @@ def check_text(name: str, text: str) -> list[Checked]:
             elif str(obj.get("apiVersion")).startswith(manifests.GROUP):
                 kind = f"unknown kind {obj['kind']!r} in {manifests.GROUP}: the only kind is {manifests.KIND}"
                 checked.append(Checked(Findings(name, [kind])))
-            elif (pods := workloads.workload(obj)) and pods.concerns_policies:
+            elif (pods := workload(obj)) and pods.concerns_policies:
                 checked.append(_check_workload(name, obj, pods))
     except MalformedError as error:
         checked.append(Checked(Findings(name, [f"invalid YAML: {error}"])))

@@ -20,8 +20,7 @@ from pathlib import Path
 import yaml
 
 from evaluator.tools.configure_scheduler import configuration, staticpod
-from evaluator.tools.configure_scheduler.configuration import ConfigurationError
-from evaluator.tools.configure_scheduler.extender_entry import ExtenderEntry
+from evaluator.tools.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
 from evaluator.tools.configure_scheduler.staticpod import ManifestError
 from plimsoll import flags, strictyaml
 from plimsoll.commandline import Parser

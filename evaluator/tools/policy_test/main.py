@@ -1,13 +1,29 @@
-"""The command `plimsoll-evaluator test`: runs test files, prints failures, returns the exit status."""
+"""The command `plimsoll-evaluator test`: runs test files, compares decisions with what is expected, prints failures."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
 
-from evaluator.tools.policy_test import document, run
-from evaluator.tools.policy_test.document import TestFileError
+import numpy as np
+
+from evaluator.core.model.node_index import NodeIndex, union
+from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.strategies import STRATEGIES
+from evaluator.core.policy.types import Policy
+from evaluator.core.sources.formats.answer import named
+from evaluator.tools.backtest.inputs import source
+from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
+from evaluator.tools.check import manifests
+from evaluator.tools.check.manifests import PoliciesError
+from evaluator.tools.policy_test import document
+from evaluator.tools.policy_test.document import Case, Expectation, TestFile, TestFileError
+from evaluator.tools.replay.replay import Replay, Timing
+from evaluator.tools.replay.samples import Recording, Series, merged
 from plimsoll.commandline import Parser
+from plimsoll.recording import series
 from plimsoll.text import counted
 
+T = TypeVar("T")
 PROGRAM = "plimsoll-evaluator test"
 _ABOUT = """
 Runs unit tests of policies: series in the notation of `promtool test rules`, and the nodes, reasons and labels that policies are
@@ -27,6 +43,134 @@ example of a file:
 """
 
 
+def failures(file: TestFile) -> Iterator[str]:
+    """Yield what differs from the expectations. Raises TestFileError."""
+    try:
+        wanted = manifests.policies(file.policy_files, any_metric=True)
+    except PoliciesError as error:
+        raise TestFileError(str(error)) from error
+    step = _parsed("evaluation_interval", source.span, file.evaluation_interval)
+    stale_after = _parsed("stale_after", source.span, file.stale_after)
+    if not 0 < step <= stale_after:
+        raise TestFileError("evaluation_interval must be more than 0 and at most stale_after")
+    for number, case in enumerate(file.tests, start=1):
+        where = case.name or f"test {number}"
+        interval = (
+            _parsed(f"{where}: interval", source.span, case.interval) if case.interval else step
+        )
+        if not interval > 0:
+            raise TestFileError(f"{where}: interval must be more than 0")
+        recording = _recording(where, case, wanted, interval, stale_after)
+        yield from _run(where, case, wanted, recording, Timing(step, stale_after))
+
+
+def _recording(
+    where: str, case: Case, wanted: Sequence[Policy], interval: float, stale_after: float
+) -> Recording:
+    """Return the input series as a recording that begins at time 0."""
+    metrics = frozenset[str]().union(*(policy.base_metrics for policy in wanted))
+    by_metric: dict[str, list[tuple[str, list[tuple[int, float | None]]]]] = {
+        m: [] for m in metrics
+    }
+    for given in case.input_series:
+        label = f"{where}: series {given.series}"
+        name, labels = _parsed(label, series.parse, given.series)
+        node = named(labels, "node")
+        if node is None:
+            raise TestFileError(f"{label}: it has no label node or instance")
+        for metric in {name, name.removeprefix("node_")} & metrics:
+            by_metric[metric].append((node, _parsed(label, document.values, given.values)))
+    nodes = NodeIndex(sorted({node for own in by_metric.values() for node, _ in own}))
+    return Recording(
+        nodes,
+        {
+            metric: merged(
+                [_series(nodes.position[node], pairs, interval) for node, pairs in own], stale_after
+            )
+            for metric, own in by_metric.items()
+        },
+    )
+
+
+def _series(node: int, pairs: Sequence[tuple[int, float | None]], interval: float) -> Series:
+    return Series(
+        node,
+        np.array([interval * number for number, _ in pairs], np.float64),
+        np.array([np.nan if value is None else value for _, value in pairs], np.float64),
+        np.array([value is not None for _, value in pairs], np.int32),
+    )
+
+
+def _run(
+    where: str, case: Case, wanted: Sequence[Policy], recording: Recording, timing: Timing
+) -> Iterator[str]:
+    replay = Replay(wanted, recording.nodes, timing, start=0.0)
+    timed = [
+        (_parsed(f"{where}: eval_time", source.span, e.eval_time), e) for e in case.policy_test
+    ]
+    decisions = Decisions()
+    for at, expected in sorted(timed, key=lambda pair: pair[0]):
+        for step in replay.run(recording, at):
+            decisions = step.decisions
+        decision = _decision(where, expected, decisions)
+        unknown = {*(expected.exp_nodes or ()), *(expected.exp_reasons or ())} - {*recording.nodes}
+        for node in sorted(unknown):
+            raise TestFileError(f"{where}: node {node} is not in the input series")
+        for text in _differences(decision, recording.nodes, expected):
+            yield f"{where}: policy {expected.policy} at {expected.eval_time}: {text}"
+
+
+def _decision(where: str, expected: Expectation, decisions: Decisions) -> Decision:
+    matching = [
+        candidate
+        for key, candidate in decisions.policies.items()
+        if expected.policy in (key.name, f"{key.namespace}/{key.name}")
+    ]
+    if len(matching) != 1:
+        known = ", ".join(f"{key.namespace}/{key.name}" for key in decisions.policies)
+        raise TestFileError(f"{where}: policy {expected.policy} is not one of {known}")
+    (decision,) = matching
+    if expected.strategy and expected.strategy not in decision.states:
+        known = ", ".join(decision.states)
+        raise TestFileError(
+            f"{where}: strategy {expected.strategy} is not one of policy {expected.policy} ({known})"
+        )
+    return decision
+
+
+def _differences(decision: Decision, nodes: NodeIndex, expected: Expectation) -> Iterator[str]:
+    """Yield how a decision differs from what is expected."""
+    if expected.exp_nodes is not None:
+        names = [STRATEGIES[expected.strategy]] if expected.strategy else [*decision.states]
+        violated = union((decision.states[name].found.violated for name in names), nodes)
+        actual = nodes.at(violated)
+        if actual != sorted(expected.exp_nodes):
+            yield f"exp_nodes: {_list(expected.exp_nodes)}, got: {_list(actual)}"
+    if expected.exp_reasons is not None:
+        violations = [*decision.violations.values()]
+        if expected.strategy:
+            violations = [decision.violations.get(STRATEGIES[expected.strategy], {})]
+        for node, text in expected.exp_reasons.items():
+            reason = next((of[node] for of in violations if node in of), "no violation")
+            if reason != text:
+                yield f"exp_reasons of {node}: {text!r}, got: {reason!r}"
+    if expected.exp_labels is not None:
+        labels = {node: dict(own) for node, own in decision.labels.items()}
+        if labels != expected.exp_labels:
+            yield f"exp_labels: {expected.exp_labels}, got: {labels}"
+
+
+def _list(nodes: Sequence[str]) -> str:
+    return ", ".join(sorted(nodes)) or "none"
+
+
+def _parsed(where: str, parse: Callable[[str], T], text: str) -> T:
+    try:
+        return parse(text)
+    except (OpenMetricsError, ValueError) as error:
+        raise TestFileError(f"{where}: {error}") from error
+
+
 def main(argv: Sequence[str]) -> int:
     """Run the test files in the arguments; return the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES)
@@ -35,14 +179,14 @@ def main(argv: Sequence[str]) -> int:
     for name in command.parse_args(argv).files:
         try:
             file = document.read(name)
-            failures = [*run.failures(file)]
+            failed = [*failures(file)]
         except TestFileError as error:
             sys.stderr.write(f"{PROGRAM}: {error}\n")
             status = 2
             continue
-        sys.stdout.write(f"{name}: {'FAILED' if failures else 'SUCCESS'}: {_counts(file)}\n")
-        sys.stdout.writelines(f"  {line}\n" for line in failures)
-        status = status or int(bool(failures))
+        sys.stdout.write(f"{name}: {'FAILED' if failed else 'SUCCESS'}: {_counts(file)}\n")
+        sys.stdout.writelines(f"  {line}\n" for line in failed)
+        status = status or int(bool(failed))
     return status
 
 

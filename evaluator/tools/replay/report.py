@@ -10,9 +10,8 @@ import numpy as np
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.readings.column import Floats
 from evaluator.tools.replay.faults import Fault, Violation, detection, joined
-from evaluator.tools.replay.intervals import Interval, Track
-from evaluator.tools.replay.run import PolicyResult, Resources, Result
-from evaluator.tools.replay.variants import Variant
+from evaluator.tools.replay.run import PolicyResult, Resources, Result, Variant
+from evaluator.tools.replay.totals import Interval, Track
 from plimsoll import rfc3339
 
 NOTE = (

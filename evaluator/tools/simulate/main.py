@@ -15,10 +15,10 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.types import Policy
 from evaluator.core.simulation import Descheduler
 from evaluator.features.registry import FEATURES
-from evaluator.tools.backtest import policies
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
 from evaluator.tools.backtest.inputs.source import BacktestError, span
-from evaluator.tools.backtest.policies import PoliciesError
+from evaluator.tools.check import manifests
+from evaluator.tools.check.manifests import PoliciesError
 from evaluator.tools.closed_loop.loop import ClosedLoop, Timing
 from evaluator.tools.closed_loop.systems import METRICS, DefaultPlugins, Plimsoll, System
 from evaluator.tools.closed_loop.use import Outcome
@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         command.error("--traces is for generated pods, not for --openmetrics")
     descheduler = _descheduler(command, given)
     try:
-        wanted = [*map(_created, policies.read(given.files, any_metric=True))]
+        wanted = [*map(_created, manifests.policies(given.files, any_metric=True))]
         _check(wanted)
         world = _world(given)
         with garbage.rare_collections():

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import grpc
 
+from evaluator.core.access.authenticators import TokenReviewer
 from evaluator.core.access.review_limits import ReviewLimits
-from evaluator.core.access.token_review import TokenReviewer
 from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import TokenReview

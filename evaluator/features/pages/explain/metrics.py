@@ -1,11 +1,15 @@
-"""Data of `/rules` and `/explain?metric=`: each metric that policies use, on how many nodes it can be used, and why not.
+"""Data of `/rules` and `/explain?metric=`: each metric that policies use, on how many nodes it can be used, and why not;
+and the recording rules that fail on nodes, also for `/nodes/<name>`.
 
 A collector that fails on a node shows as `unread` here, and with its error on the agent's own page: agents report errors
-of recording rules only (`failing_rules`).
+of recording rules only.
 """
 
+import heapq
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,14 +21,110 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.metrics_found import SimilarTo
 from evaluator.core.readings.column import NEVER, Column
+from evaluator.core.readings.reported import FailingRuleIndex
+from wire.failing_rules import FailingRule
 
+_SHOWN = 100
+"""Failures listed; the others are counted."""
+_BLOCK = 500
+"""Nodes looked up in one step: well below a millisecond."""
 _NAMED = 10
-"""Nodes, and policies, named for each metric; the others are counted."""
-
+"""Nodes, and policies, named for each metric and failure; the others are counted."""
 STATES = ("unread", "several", "notANumber", "stale", "absent", "awaited", "usable")
 """What a metric can be on a node, the most serious first; each node is in one of them."""
 MOST = 200
 """Metrics on one page."""
+
+
+@dataclass(slots=True)
+class _Failure:
+    """A rule that fails for one reason: its nodes, the time since when the first of them has it, and their messages."""
+
+    rule: FailingRule
+    """With the message of most nodes."""
+    most: int = 0
+    nodes: set[str] = field(default_factory=set)
+    began: float = math.inf
+    messages: int = 0
+
+    def add(self, rule: FailingRule, since: Mapping[str, float]) -> None:
+        """Add the nodes with one message."""
+        if len(since) > self.most:
+            self.rule, self.most = rule, len(since)
+        self.nodes.update(since)
+        self.began = min(self.began, *since.values())
+        self.messages += 1
+
+    def row(self, now: float) -> dict[str, Any]:
+        """Return this as data."""
+        return {
+            **_described(self.rule),
+            "messages": self.messages,
+            "nodeCount": len(self.nodes),
+            "nodes": heapq.nsmallest(_NAMED, self.nodes),
+            "failingSeconds": _seconds(now - self.began),
+        }
+
+
+class ListedFailures(NamedTuple):
+    """How many nodes and failures there are, and the listed failures, made while they are read."""
+
+    counts: dict[str, int]
+    rows: Iterator[dict[str, Any]]
+
+
+def listed_failures(index: FailingRuleIndex, search: str, now: float) -> Steps[ListedFailures]:
+    """Return the failures on nodes with a fresh report at `now` (seconds), those of most nodes first, in steps.
+
+    Messages of one rule may differ, since they name series. `search`: part of the name of a rule, group or file.
+    """
+    fresh: dict[str, int] = {}
+    for number, (node, more) in enumerate(index.nodes().items(), start=1):
+        if index.age(node, now) is not None:
+            fresh[node] = more
+        if number % _BLOCK == 0:
+            yield
+    failures: dict[tuple[str, ...], _Failure] = {}
+    for rule, times in index.failures():
+        if any(search in name for name in (rule.file, rule.group, rule.rule)):
+            since = {node: at for node, at in times.items() if node in fresh}
+            if since:
+                failures.setdefault(rule.identity, _Failure(rule)).add(rule, since)
+        yield
+    shown = heapq.nsmallest(
+        _SHOWN, failures.values(), key=lambda each: (-len(each.nodes), each.rule)
+    )
+    counts = {"nodes": len(fresh), "failures": len(failures), "notStored": sum(fresh.values())}
+    return ListedFailures(counts, (failure.row(now) for failure in shown))
+
+
+def failing_on(index: FailingRuleIndex, node: str, now: float) -> dict[str, Any]:
+    """Return the failing rules of a node, and the age of its last report; null if that is stale."""
+    failing = index.of(node, now)
+    age = index.age(node, now)
+    rules = [
+        {**_described(rule), "failingSeconds": _seconds(seconds)}
+        for rule, seconds in failing.seconds.items()
+    ]
+    return {
+        "ageSeconds": None if age is None else _seconds(age),
+        "rules": rules,
+        "more": failing.more,
+    }
+
+
+def _described(rule: FailingRule) -> dict[str, Any]:
+    return {
+        "file": rule.file,
+        "group": rule.group,
+        "rule": rule.rule,
+        "reason": rule.reason,
+        "message": rule.text,
+    }
+
+
+def _seconds(seconds: float) -> float:
+    return round(max(0.0, seconds), 3)
 
 
 def counts_by_state(decisions: Decisions) -> Steps[dict[str, dict[str, int]]]:

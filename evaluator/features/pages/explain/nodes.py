@@ -13,18 +13,20 @@ from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
-from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import causes_at
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy import limited
-from evaluator.features.pages.explain.policy_nodes import (
+from evaluator.features.pages.explain.states import (
+    Codes,
+    NodeState,
     Since,
     never,
     running_timers,
+    states_of,
     violated_seconds,
 )
-from evaluator.features.pages.explain.states import Codes, NodeState, states_of
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
 
 _NAMED = 10

@@ -16,8 +16,8 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Rule, formatted
 from evaluator.core.policy.violations import some_reasons, violators
-from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import Window
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation

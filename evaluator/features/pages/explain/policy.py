@@ -17,9 +17,9 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
-from evaluator.core.readings.causes import CauseOf, no_cause
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import Effects, joined
 from evaluator.features.pages.explain import wording
 from evaluator.features.pages.explain.states import Codes, states_of

@@ -1,15 +1,22 @@
-"""The state of each node for one policy as one word, and a strip that shows these states over thousands of nodes."""
+"""The state of each node for one policy as one word, a strip that shows these states over thousands of nodes, and
+the nodes that differ: since when, and what was written to them.
+"""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node import Node
+from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.report import Facts, Window
 
 Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]
@@ -17,6 +24,10 @@ Codes = npt.NDArray[np.uint8]
 
 COLUMNS = 240
 """Parts of a strip; each stands for one node or several."""
+ALL = "all"
+"""The state of a window that shows clear nodes too. By default those that differ are shown."""
+_SEARCHED = 1_000
+"""Names compared with the search in one step."""
 
 
 class NodeState(IntEnum):
@@ -103,3 +114,128 @@ def strip(codes: Codes, columns: int = COLUMNS) -> dict[str, Any]:
         if code
     ]
     return {"columns": len(codes), "runs": runs}
+
+
+Since = Callable[[PolicyKey, StrategyName, str], float | None]
+"""Returns since when a node violates a strategy (seconds, the store's clock); None if it does not."""
+
+
+def chosen(codes: Codes, nodes: NodeIndex, window: Window) -> Steps[Positions]:
+    """Return the positions of the nodes in the state and search of a window: the worst first, then by name."""
+    if window.state == ALL:
+        wanted = np.ones(len(codes), dtype=bool)
+    elif window.state in WORDS:
+        wanted = codes == NodeState[window.state.upper()]
+    else:
+        wanted = codes != NodeState.CLEAR
+    positions = wanted.nonzero()[0]
+    if window.search:
+        matching: list[int] = []
+        for begin in range(0, len(positions), _SEARCHED):
+            block = positions[begin : begin + _SEARCHED].tolist()
+            matching += [position for position in block if window.search in nodes[position]]
+            yield
+        positions = np.array(matching, np.intp)
+    order = np.argsort(-codes[positions].astype(np.int16), kind="stable")
+    return positions[order]
+
+
+def head(codes: Codes, window: Window, matching: int) -> dict[str, Any]:
+    """Return the states of all nodes, and which of them the page shows."""
+    return {
+        "states": counts(codes),
+        "strip": strip(codes),
+        "window": window.described(matching, len(codes)),
+    }
+
+
+def with_states(
+    entries: Iterator[tuple[str, dict[str, Any]]],
+    decision: Decision,
+    codes: Codes,
+    nodes: NodeIndex,
+    cached: Mapping[str, Node],
+    since: Since,
+    written_for: Callable[[Node | None, Decision], Facts],
+    *,
+    now: float,
+) -> Steps[list[tuple[str, dict[str, Any]]]]:
+    """Return the nodes of a policy with state, seconds in violation by strategy, timers, and what was written."""
+    labels = _labels(decision)
+    listed = []
+    for entry in entries:
+        listed.append(entry)
+        yield
+    positions = nodes.find([name for name, _ in listed])
+    timers = yield from running_timers(decision, positions, now)
+    found = []
+    for name, one in listed:
+        position = nodes.position[name]
+        found.append(
+            (
+                name,
+                {
+                    "state": NodeState(int(codes[position])).word,
+                    "violatedSeconds": violated_seconds(decision, name, since, now),
+                    "timers": timers.get(position, []),
+                    **one,
+                    "written": {
+                        "labels": own_labels(cached.get(name), labels),
+                        **written_for(cached.get(name), decision),
+                    },
+                },
+            )
+        )
+        yield
+    return found
+
+
+def own_labels(node: Node | None, keys: Collection[str] | None = None) -> dict[str, str]:
+    """Return the labels of a node that are ours, by key; only those of `keys` if given."""
+    ours = node.node_labels.ours if node else {}
+    return {key: value for key, value in sorted(ours.items()) if keys is None or key in keys}
+
+
+def never(_key: PolicyKey, _name: StrategyName, _node: str) -> None:
+    """Return None: nothing is known of when violations began."""
+
+
+def _labels(decision: Decision) -> Sequence[str]:
+    rules = [rule for strategy in decision.policy.strategies.values() for rule in strategy.rules]
+    return [decision.policy.key.name, *(label.key for rule in rules for label in rule.labels)]
+
+
+def violated_seconds(decision: Decision, node: str, since: Since, now: float) -> dict[str, float]:
+    """Return for how long a node has violated each strategy that it violates."""
+    began = {name.value: since(decision.policy.key, name, node) for name in decision.states}
+    return {name: round(max(0.0, now - at), 3) for name, at in began.items() if at is not None}
+
+
+def running_timers(
+    decision: Decision, positions: Positions, now: float
+) -> Steps[dict[int, list[dict[str, Any]]]]:
+    """Return the running `for` and `clearAfter` of the nodes at some positions, by position, in steps of one rule.
+
+    Each has its rule and the seconds that are left.
+    """
+    wanted = np.sort(positions)
+    by_position: dict[int, list[dict[str, Any]]] = {}
+    for name, state in decision.states.items():
+        for number, timers in state.timers.items():
+            for index in np.flatnonzero(
+                np.isin(timers.waiting, wanted, assume_unique=True)
+            ).tolist():
+                position, rule = int(timers.waiting[index]), state.rules[number]
+                pending = bool(timers.matches[position])
+                lasts = rule.options.for_seconds if pending else rule.options.clear_after
+                left = max(0.0, float(timers.began[index]) + lasts - now)
+                by_position.setdefault(position, []).append(
+                    {
+                        "strategy": name.value,
+                        "rule": str(rule),
+                        "timer": "for" if pending else "clearAfter",
+                        "leftSeconds": round(left, 3),
+                    }
+                )
+            yield
+    return by_position

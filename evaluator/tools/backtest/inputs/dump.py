@@ -16,15 +16,16 @@ from evaluator.core.readings.column import Floats, is_fresh
 from evaluator.tools.backtest.inputs import cache
 from evaluator.tools.backtest.inputs.cache import Content, Metrics, Part, Sample
 from evaluator.tools.backtest.inputs.openmetrics import SeriesTable, TextSeries
-from evaluator.tools.backtest.inputs.recording import (
+from evaluator.tools.backtest.inputs.rules import NO_RULES, Rules
+from evaluator.tools.backtest.inputs.source import (
+    BacktestError,
     Joined,
+    Request,
     allocatable,
     joined,
     names_of,
     one_series,
 )
-from evaluator.tools.backtest.inputs.rules import NO_RULES, Rules
-from evaluator.tools.backtest.inputs.source import BacktestError, Request
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Merge, Recording, consecutive
 from plimsoll.files import userfile

@@ -14,16 +14,16 @@ from evaluator.core.simulation import Period
 from evaluator.core.sources.formats import prometheus_vector
 from evaluator.core.sources.formats.answer import SourceError
 from evaluator.core.sources.formats.prometheus_vector import MatrixSeries
-from evaluator.core.sources.prometheus import Access, Prometheus
-from evaluator.core.sources.queries import Queries
-from evaluator.tools.backtest.inputs.recording import (
+from evaluator.core.sources.prometheus import Access, Prometheus, Queries
+from evaluator.tools.backtest.inputs.source import (
     ALLOCATABLE,
     NODE_INFO,
+    BacktestError,
     Labels,
+    Request,
     join_of,
     one_series,
 )
-from evaluator.tools.backtest.inputs.source import BacktestError, Request
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Merge, Recording, Samples, Series
 

@@ -10,8 +10,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from evaluator.core import tls
-from evaluator.core.access import front_proxy
-from evaluator.core.access.delegation import DelegatedAccess
+from evaluator.core.access.authenticators import ConfigMap
+from evaluator.core.access.guard import DelegatedAccess
 from evaluator.core.access.user import NonResourceAttributes
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
@@ -23,7 +23,7 @@ TOKEN = "Authorization: Bearer joe"
 
 
 def config_map(authority, names=("front-proxy",)):
-    return front_proxy.ConfigMap(
+    return ConfigMap(
         {
             "requestheader-client-ca-file": authority.file.read_text(),
             "requestheader-allowed-names": json.dumps(list(names)),
@@ -198,11 +198,11 @@ async def test_unusable_configuration_keeps_the_previous_one(site, proxy):
         {"requestheader-client-ca-file": "no certificate"},
         {"requestheader-client-ca-file": "x", "requestheader-allowed-names": "{"},
     ):
-        site.front_proxy.put(front_proxy.ConfigMap(data))
+        site.front_proxy.put(ConfigMap(data))
         assert (await site.get("/explain", *USER, client=proxy))[0] == 200
 
 
 async def test_deleted_configuration_leaves_tokens_only(site, authority, proxy):
-    site.front_proxy.drop(front_proxy.ConfigMap())
+    site.front_proxy.drop(ConfigMap())
     assert (await site.get("/explain", *USER, client=proxy))[0] == 401
     assert (await site.get("/explain", TOKEN))[0] == 200

@@ -4,9 +4,7 @@ import json
 
 import pytest
 
-from evaluator.core.access import request_header
-from evaluator.core.access.request_header import RequestHeaderError
-from evaluator.core.access.user import User
+from evaluator.core.access.user import RequestHeaderError, User, parse_request_header
 from plimsoll.http.parser import RequestParser
 
 DATA = {
@@ -26,7 +24,7 @@ def request(*headers):
 
 
 def user(*headers, **data):
-    return request_header.parse({**DATA, **data}).user(request(*headers))
+    return parse_request_header({**DATA, **data}).user(request(*headers))
 
 
 def test_user_has_all_that_the_headers_name():
@@ -64,7 +62,7 @@ def test_names_beyond_ascii_are_utf8():
     assert user("X-Remote-User: jürgen").name == "jürgen"
     raw = b"GET / HTTP/1.1\r\nHost: x\r\nX-Remote-User: \xff\r\n\r\n"
     with pytest.raises(RequestHeaderError, match="x-remote-user is not UTF-8"):
-        request_header.parse(DATA).user(RequestParser(1_000).head(raw)[0])
+        parse_request_header(DATA).user(RequestParser(1_000).head(raw)[0])
 
 
 def test_malformed_escape_is_kept():
@@ -79,18 +77,18 @@ def test_anonymous_user_stays_anonymous():
 
 
 def test_empty_list_of_names_allows_all():
-    assert request_header.parse({**DATA, "requestheader-allowed-names": "[]"}).allows("any")
-    config = request_header.parse(DATA)
+    assert parse_request_header({**DATA, "requestheader-allowed-names": "[]"}).allows("any")
+    config = parse_request_header(DATA)
     assert config.allows("front-proxy-client")
     assert not config.allows("kubelet")
     assert not config.allows("")
 
 
 def test_api_server_without_front_proxy_has_no_configuration():
-    assert request_header.parse({"client-ca-file": "users"}) is None
+    assert parse_request_header({"client-ca-file": "users"}) is None
 
 
 @pytest.mark.parametrize("text", ["front-proxy", '{"a":1}', "[1]", json.dumps("x")])
 def test_malformed_key_is_named(text):
     with pytest.raises(RequestHeaderError, match="requestheader-allowed-names is not a JSON array"):
-        request_header.parse({**DATA, "requestheader-allowed-names": text})
+        parse_request_header({**DATA, "requestheader-allowed-names": text})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.loop.similar import SimilarMetrics
+from evaluator.core.loop.subscription import SimilarMetrics
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from wire.codec import Delta

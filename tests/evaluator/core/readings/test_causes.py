@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.core.readings.causes import NodeCauses
 from evaluator.core.readings.merged import AGENTS, PROMETHEUS
+from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.sources.options import CUSTOM_METRICS
 
 

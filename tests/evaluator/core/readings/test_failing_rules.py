@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.reported import FailingRuleIndex
 from wire.failing_rules import NONE, FailingRule, FailingRules
 
 RULE = FailingRule("", "g", "a", "evaluation", "text")

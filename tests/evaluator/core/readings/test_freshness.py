@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from evaluator.core.readings import column
 from evaluator.core.readings.column import NEVER, Reading, is_fresh
-from evaluator.core.readings.failing_rules import FailingRuleIndex
 from evaluator.core.readings.polled import PolledReadings
+from evaluator.core.readings.reported import FailingRuleIndex
 from evaluator.core.readings.store import Store
 from evaluator.tools.replay.grid import RecordedReadings, Rows
 from wire.codec import Delta

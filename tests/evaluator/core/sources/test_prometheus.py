@@ -9,8 +9,7 @@ import pytest
 from aiohttp import web
 
 from evaluator.core.sources.formats.answer import SourceError
-from evaluator.core.sources.prometheus import Access, Prometheus
-from evaluator.core.sources.queries import Queries
+from evaluator.core.sources.prometheus import Access, Prometheus, Queries
 from evaluator.core.tls import TlsError
 from tests.patience import PATIENCE
 

@@ -15,8 +15,7 @@ import pytest
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Address, Node, NodeStatus
 from evaluator.core.sources.formats.answer import NodeNames, SourceError
-from evaluator.core.sources.prometheus import Access, Prometheus
-from evaluator.core.sources.queries import Queries, parse
+from evaluator.core.sources.prometheus import Access, Prometheus, Queries, parse_queries
 from tests.patience import PATIENCE
 
 pytestmark = [
@@ -155,7 +154,7 @@ async def test_queries_of_the_docs_are_valid(source):
     strict = re.search(r"`(my_metric and .*?)`", page)[1]
     asked = await source(f"{shown}\nstrict: {strict}\n")
     await settled(asked, "up", {"node-a": 1.0, "node-b": 1.0})
-    metrics = [*parse(shown), "strict"]
+    metrics = [*parse_queries(shown), "strict"]
     assert len(metrics) > 2
     for metric in metrics:
         await settled(asked, metric, "empty")

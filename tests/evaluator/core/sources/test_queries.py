@@ -2,8 +2,7 @@
 
 import pytest
 
-from evaluator.core.sources import queries
-from evaluator.core.sources.queries import Queries, QueriesError
+from evaluator.core.sources.prometheus import Queries, QueriesError, parse_queries
 
 GOOD = """
 # what a policy calls it: what Prometheus is asked
@@ -15,14 +14,14 @@ one: 1
 
 
 def test_mapping_of_names_to_queries_is_read():
-    assert queries.parse(GOOD) == {
+    assert parse_queries(GOOD) == {
         "memory_pressure": "node_pressure_memory_waiting_seconds_total",
         "cpu_busy": '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[1m]))\n',
         "one": "1",
     }
-    assert queries.parse('{"a": "b"}') == {"a": "b"}
-    assert queries.parse("# nothing yet") == {}
-    assert queries.parse("a: !!python/object:os.system x") == {
+    assert parse_queries('{"a": "b"}') == {"a": "b"}
+    assert parse_queries("# nothing yet") == {}
+    assert parse_queries("a: !!python/object:os.system x") == {
         "a": "x"
     }  # YAML tags create no objects
 
@@ -43,7 +42,7 @@ def test_mapping_of_names_to_queries_is_read():
 )
 def test_mistake_is_reported_in_a_sentence(tmp_path, text, says):
     with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
-        queries.parse(text)
+        parse_queries(text)
     assert says in str(caught.value)
     path = tmp_path / "q.yaml"
     path.write_text(text)

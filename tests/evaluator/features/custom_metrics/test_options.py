@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.config import Settings
-from evaluator.features.custom_metrics.options import ServedMetrics
+from evaluator.features.custom_metrics.feature import ServedMetrics
 from plimsoll import flags
 from plimsoll.commandline import Parser
 

@@ -12,7 +12,7 @@ from evaluator.core.policy.decide import Decision, Decisions, decide
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.causes import NodeCauses
+from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions.controller import (

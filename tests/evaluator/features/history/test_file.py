@@ -3,8 +3,8 @@
 import json
 
 from evaluator.core.report import ActionKind
-from evaluator.features.history.file import HistoryFile
 from evaluator.features.history.history import History
+from evaluator.features.history.readers import HistoryFile
 
 KINDS = (*ActionKind, "evicted", "requeued")
 """Of actions."""

@@ -22,9 +22,9 @@ from evaluator.core.readings.store import Store
 from evaluator.core.report import ActionKind, PodAnswer
 from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History
-from evaluator.features.history.live import MOST, Live
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
+from evaluator.features.history.readers import MOST, Live
 from evaluator.features.history.records import Kind
 from evaluator.features.history.series import Series
 from evaluator.features.pages.feature import routes

@@ -11,7 +11,7 @@ from evaluator.core.loop.followers import log_changes
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import COMPLIANCE
-from evaluator.core.readings.causes import NodeCauses, no_cause
+from evaluator.core.readings.reported import NodeCauses, no_cause
 from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.recorder import HistoryMetrics, Recorder

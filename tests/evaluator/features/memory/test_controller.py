@@ -13,9 +13,8 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.memory.controller import MemoryController, MemoryMetrics
-from evaluator.features.memory.feature import removals
+from evaluator.features.memory.feature import MemoryReport, removals
 from evaluator.features.memory.readings import Held, Memories, WithScores, records, remembered
-from evaluator.features.memory.summary import MemoryReport
 from evaluator.features.registry import VOCABULARY
 from plimsoll.ratelimit import TokenBucket
 from tests.evaluator.conftest import make_rule, make_tas

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
-from evaluator.core.readings.causes import NodeCauses
+from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.node_actions.controller import NodeTaintController

@@ -6,7 +6,7 @@ import pytest
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy.vocabulary import LABEL, Actions
-from evaluator.features.node_actions import written
+from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 
 PREFIXES = ("plimsoll.io/",)
@@ -33,7 +33,7 @@ def node():
 
 
 def test_only_what_is_ours_is_shown(node):
-    found = written.of_node(node, PREFIXES)
+    found = writes.set_on_node(node, PREFIXES)
     assert [one["key"] for one in found["taints"]] == [
         "plimsoll.io/ns.demo",
         "plimsoll.io/ns.other",
@@ -52,14 +52,14 @@ def test_a_policy_shows_its_own_part(node, parsed):
     taken = TaintsAndConditions(frozenset({TAINT, CONDITION}), condition="plimsoll.io/Demo")
     actions = Actions(frozenset({LABEL, TAINT, CONDITION}), (taken,))
     policy = replace(parsed("demo"), actions=actions)
-    found = written.of_policy(node, policy, PREFIXES)
+    found = writes.set_by_policy(node, policy, PREFIXES)
     assert [one["key"] for one in found["taints"]] == ["plimsoll.io/ns.demo"]
     assert [one["type"] for one in found["conditions"]] == ["plimsoll.io/Demo"]
     labels_only = replace(policy, actions=Actions())
-    assert written.of_policy(node, labels_only, PREFIXES)["taints"] == []
+    assert writes.set_by_policy(node, labels_only, PREFIXES)["taints"] == []
 
 
 def test_nothing_is_written_to_a_node_that_is_gone(parsed):
     nothing = {"taints": [], "conditions": []}
-    assert written.of_node(None, PREFIXES) == nothing
-    assert written.of_policy(None, parsed("demo"), PREFIXES) == nothing
+    assert writes.set_on_node(None, PREFIXES) == nothing
+    assert writes.set_by_policy(None, parsed("demo"), PREFIXES) == nothing

@@ -12,8 +12,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.core.readings.causes import NodeCauses
-from evaluator.core.readings.failing_rules import FailingRuleIndex
+from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.features.gangs.feature import NO_GANGS
 from evaluator.features.gangs.feature import Shown as GangsShown

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from evaluator.core.policy.decide import decide
-from evaluator.core.readings.causes import NodeCauses
+from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.features.status.conditions import conditions
 from wire.codec import Delta

@@ -4,8 +4,7 @@ import pytest
 import yaml
 
 from evaluator.tools.configure_scheduler import configuration
-from evaluator.tools.configure_scheduler.configuration import ConfigurationError
-from evaluator.tools.configure_scheduler.extender_entry import ExtenderEntry
+from evaluator.tools.configure_scheduler.configuration import ConfigurationError, ExtenderEntry
 
 BASE = {
     "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.features.scorers.plugins import pigeon_objectives
+from evaluator.features.scorers.plugins import pigeon
 
 SHARES = st.one_of(
     st.integers(0, 16).map(lambda n: n / 16),
@@ -73,7 +73,7 @@ def test_load_balance_is_the_standard_deviation(examples):
     @given(placements())
     @settings(max_examples=examples)
     def check(placement):
-        found = pigeon_objectives.load_balance(*placement)
+        found = pigeon.load_balance(*placement)
         assert found == pytest.approx(slowly(spread, *placement), rel=1e-9, abs=1e-9)
 
     check()
@@ -83,7 +83,7 @@ def test_consolidation_is_the_distance_from_full_and_empty(examples):
     @given(placements())
     @settings(max_examples=examples)
     def check(placement):
-        found = pigeon_objectives.consolidate(*placement)
+        found = pigeon.consolidate(*placement)
         exact = slowly(consolidation, *placement)
         means = placement[0].mean() + (placement[1] - placement[0])[:, 0] / len(placement[0])
         near_one = np.abs(1 - means) < 1e-6  # its side of the mean is up to rounding
@@ -101,7 +101,7 @@ def test_bin_packing_is_the_difference_of_variations(resources, examples):
         exact = [abs(x - demand) for x in slowly(variation, before, after)]
         squared = (np.clip(before, 0, 1).sum(axis=0) ** 2).sum()
         loose = squared < 1e-6  # nodes that are idle except for a millionth of one
-        found = pigeon_objectives.bin_pack(before, after, demand)
+        found = pigeon.bin_pack(before, after, demand)
         # The root of a variance that is 0 except for rounding, where several nodes equalize each other.
         assert loose or found == pytest.approx(exact, rel=1e-9, abs=1e-7)
         regular = np.abs(np.array(exact) - demand) > 1e-6
@@ -115,16 +115,16 @@ def test_bin_packing_is_the_difference_of_variations(resources, examples):
 @pytest.mark.parametrize(
     "objective",
     [
-        pigeon_objectives.load_balance,
-        pigeon_objectives.consolidate,
-        lambda before, after: pigeon_objectives.bin_pack(before, after, 0.0),
+        pigeon.load_balance,
+        pigeon.consolidate,
+        lambda before, after: pigeon.bin_pack(before, after, 0.0),
     ],
 )
 def test_thousands_of_nearly_equal_nodes_are_distinguished(objective):
     """Sums of squares that are not centred would lose all differences."""
     before = np.full((5000, 2), 0.3) + np.arange(5000)[:, None] * 1e-12
     found = objective(before, before + 0.1)
-    exact = {pigeon_objectives.load_balance: spread, pigeon_objectives.consolidate: consolidation}
+    exact = {pigeon.load_balance: spread, pigeon.consolidate: consolidation}
     naive = exact.get(objective, variation)
     for place in (0, 2500, 4999):
         table = before.copy()
@@ -140,21 +140,21 @@ def test_common_change_keeps_the_difference_between_nodes():
     after[2] = 0.7
     left = slowly(spread, before, after)[2]
     assert left == pytest.approx(math.sqrt(2e-20 / 5), rel=1e-5)
-    assert pigeon_objectives.load_balance(before, after)[2] == pytest.approx(left, rel=1e-5)
+    assert pigeon.load_balance(before, after)[2] == pytest.approx(left, rel=1e-5)
     lacking = 1 - slowly(consolidation, before, after)[2]
-    assert 1 - pigeon_objectives.consolidate(before, after)[2] == pytest.approx(lacking, abs=1e-12)
+    assert 1 - pigeon.consolidate(before, after)[2] == pytest.approx(lacking, abs=1e-12)
     wanted = slowly(variation, before, after)[2]
-    assert pigeon_objectives.bin_pack(before, after, 0.0)[2] == pytest.approx(wanted, rel=1e-5)
+    assert pigeon.bin_pack(before, after, 0.0)[2] == pytest.approx(wanted, rel=1e-5)
 
 
 def test_no_nodes_have_no_objective():
     none = np.zeros((0, 2))
-    assert pigeon_objectives.load_balance(none, none).tolist() == []
-    assert pigeon_objectives.consolidate(none, none).tolist() == []
-    assert pigeon_objectives.bin_pack(none, none, 1.0).tolist() == []
+    assert pigeon.load_balance(none, none).tolist() == []
+    assert pigeon.consolidate(none, none).tolist() == []
+    assert pigeon.bin_pack(none, none, 1.0).tolist() == []
 
 
 def test_variation_of_a_constant_is_zero():
-    assert pigeon_objectives.variation(np.array([2.0, 3.0]), np.zeros((2, 2))) == 0.0
-    assert pigeon_objectives.variation(np.zeros(2), np.eye(2)) == 0.0
-    assert pigeon_objectives.variation(np.array([2.0]), np.array([[9.0]])) == 1.5
+    assert pigeon.variation(np.array([2.0, 3.0]), np.zeros((2, 2))) == 0.0
+    assert pigeon.variation(np.zeros(2), np.eye(2)) == 0.0
+    assert pigeon.variation(np.array([2.0]), np.array([[9.0]])) == 1.5

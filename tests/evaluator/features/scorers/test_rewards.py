@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_spec_view import kind_of
-from evaluator.features.scorers.learning import rewards as module
-from evaluator.features.scorers.learning.rewards import (
+from evaluator.features.scorers import rewards as module
+from evaluator.features.scorers.rewards import (
     KEY,
     PodOutcome,
     Rewards,

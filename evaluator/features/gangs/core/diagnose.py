@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.features.gangs.core.controllers import PodController
 from evaluator.features.gangs.core.podgroup import PodGroup, about
-from evaluator.features.gangs.diagnosis.controllers import PodController
 from plimsoll.text import counted, one_line
 
 _RECREATE = "recreate it with podManagementPolicy Parallel"

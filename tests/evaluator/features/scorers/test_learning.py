@@ -5,9 +5,9 @@ import json
 import pytest
 
 from evaluator.core.model.pod_record import decode
-from evaluator.features.scorers.learning import rewards as module
-from evaluator.features.scorers.learning.controller import PAUSE, RewardController
-from evaluator.features.scorers.learning.rewards import Rewards, decode_rewards, encode_rewards
+from evaluator.features.scorers import rewards as module
+from evaluator.features.scorers.learning import PAUSE, RewardController
+from evaluator.features.scorers.rewards import Rewards, decode_rewards, encode_rewards
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from evaluator.features.gangs.diagnosis.create_failures import ControllerEvent, last_failure, reason
+from evaluator.features.gangs.core.controllers import ControllerEvent, last_failure, reason
 
 QUOTA = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
 

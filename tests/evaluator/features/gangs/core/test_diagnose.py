@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.features.gangs.core.controllers import ControllerObject, PodController
+from evaluator.features.gangs.core.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.membership import Membership, Owner
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.features.gangs.diagnosis.controllers import ControllerObject, PodController
-from evaluator.features.gangs.diagnosis.diagnose import CreateFailure, GangContext, blockers
 
 KINDS = {
     "Job": "batch/v1",

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from evaluator.core.model.pod_record import decode
-from evaluator.features.scorers.learning.outcomes import OutcomeTracker
-from evaluator.features.scorers.learning.rewards import PodOutcome
+from evaluator.features.scorers.learning import OutcomeTracker
+from evaluator.features.scorers.rewards import PodOutcome
 
 BEGIN = 1_700_000_000.0
 """Unix time of second 0."""
