@@ -9,8 +9,8 @@ time (cpu), which is more reliable on a busy machine:
     terms       every fourth policy has `for` and `clearAfter`, every fourth allOf over two rules, every fourth whenMissing:
                 violate, and 2 % of the readings are missing
     merged      as terms, over two sources: agents, and a polled one with the metrics that half of the agents lack
-    peers       20 policies with one rule on peers each, among nodes of five machine types; its ratio is to rules without
-                peers that as many nodes violate, about 6 %, decided in turn in the same run
+    peers       20 policies with one rule on peers each, by the number of groups and the share of nodes that report other
+                values; its ratio is to rules without peers that as many nodes violate, about 6 %, decided in turn
 
 Each is decided `cold` (without previous decisions) and `steady` (with them); `published` is steady plus all results by
 name: reasons, labels, rankings with scores, missing readings. `longest_step` is the longest step of `deciding()`, for which
@@ -21,6 +21,7 @@ agent, changed or confirmed.
 """
 
 import gc
+import math
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.merged import Merged, Readings
+from evaluator.core.readings.peer_metrics import INSTANCE_TYPE
 from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.core.readings.peers import LabelGroups
 from evaluator.core.readings.polled import PolledReadings
@@ -48,9 +50,9 @@ METRICS = tuple(f"metric_{number}" for number in range(40))
 STALE_AFTER = 30.0
 CHANGING = 0.01
 AIMS = {"cold": 10.0, "steady": 10.0, "published": 25.0}
-TYPES = 5
-"""Machine types, whose nodes are peers."""
 PEER_RULES = 20
+PEER_LOADS = tuple((groups, share) for groups in (1, 20) for share in (CHANGING, 0.0, 1.0))
+"""Groups of peers, and the share of nodes that report other values before each decision."""
 _END = object()
 
 
@@ -112,10 +114,10 @@ class World:
         values = {m: self.rng.random() * 100 for m in METRICS if m not in lacks}
         self.store.report(node, Delta(values, lacks), self.now)
 
-    def change(self) -> None:
-        """Report for one node in a hundred."""
+    def change(self, share: float = CHANGING) -> None:
+        """Report other values for a share of the nodes, at least one unless it is 0."""
         self.now += 0.01
-        for node in self.rng.sample(self.nodes, max(1, int(CHANGING * len(self.nodes)))):
+        for node in self.rng.sample(self.nodes, math.ceil(share * len(self.nodes))):
             self.report(node)
 
     def decide(self, before: Decisions | None = None) -> Decisions:
@@ -175,11 +177,9 @@ def _parsed(name: str, number: int, strategies: Mapping[str, Line]) -> Policy:
     return parse(found)
 
 
-def measure_peers(names: list[str], repeats: int) -> Iterator[Line]:
+def measure_peers(names: list[str], repeats: int, groups: int, share: float) -> Iterator[Line]:
     """Yield the cost of rules on peers beside that of the same rules without them."""
-    types = {
-        name: {"node.kubernetes.io/instance-type": str(n % TYPES)} for n, name in enumerate(names)
-    }
+    types = {name: {INSTANCE_TYPE: str(n % groups)} for n, name in enumerate(names)}
     peers = World(
         names, compared(":peer_deviation", 1.19), peers=PeerColumns(LabelGroups(types.__getitem__))
     )
@@ -188,13 +188,18 @@ def measure_peers(names: list[str], repeats: int) -> Iterator[Line]:
     steps, before = [], {world: world.decide() for world in spent}
     for _ in range(repeats):
         for world, times in spent.items():
-            world.change()
+            world.change(share)
             before[world], elapsed = timed(world.decide, before[world])
             times.append(elapsed)
-        peers.change()
+        peers.change(share)
         steps.append(longest_step(peers.steps(before[peers])))
     ours, without = (percentile([one.cpu for one in spent[world]], 0.5) for world in (peers, plain))
-    size = {"nodes": len(names), "rules": PEER_RULES}
+    size = {
+        "nodes": len(names),
+        "rules": PEER_RULES,
+        "groups": groups,
+        "changing_percent": 100 * share,
+    }
     ratio = {"without_peers_cpu_p50_ms": round(1e3 * without, 4), "ratio": round(ours / without, 2)}
     yield line("peers", "steady", spent[peers], **ratio, aim="ratio <= 1.25", **size)
     yield line("peers", "longest_step", steps, aim="cpu_p50_ms <= 5 loops", **size)
@@ -285,7 +290,10 @@ def measured(nodes: int = 5000, policies: int = 100, repeats: int = 40) -> Itera
     mixed = generated(policies, 0.06, timings=True)
     yield from measure("terms", World(names, mixed, lacking=0.02), repeats)
     yield from measure("merged", World(names, mixed, lacking=0.02, polled=True), repeats)
-    yield from measure_peers(names, repeats)
+    for groups, share in PEER_LOADS:
+        # Reports of all nodes take a hundred times as long as the decision.
+        runs = repeats if share < 1 else max(2, repeats // 4)
+        yield from measure_peers(names, runs, groups, share)
     yield from report(plain, repeats)
 
 
