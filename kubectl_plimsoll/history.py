@@ -21,6 +21,8 @@ _COLOURS = {
     "not written": "bad",
     "not evicted": "doubtful",
 }
+_LABELING = "labeling"
+"""The strategy whose rules hold: a label is no fault."""
 _HEAD = ("TIME", "WHAT", "POLICY", "OBJECT", "WHY")
 CLEAR = "\x1b[H\x1b[2J"
 """Moves the cursor to the top left and clears the terminal."""
@@ -138,12 +140,15 @@ def watch_top(pages: HistoryPages, show: Callable[[Page], None]) -> None:
 
 
 def _row(one: Mapping[str, Any]) -> Sequence[str | Cell]:
-    what = one["kind"] + (f" ({one['strategy']})" if "strategy" in one else "")
+    kind, colour = one["kind"], _COLOURS.get(one["kind"], "")
+    if one.get("strategy") == _LABELING:
+        kind, colour = "holds" if kind == "violated" else kind, ""
+    what = kind + (f" ({one['strategy']})" if "strategy" in one else "")
     names = [*([f"pod {one['pod']}"] if "pod" in one else ()), *_node(one)]
     policy = one.get("policy", "") + (" (observed)" if one.get("mode") == "observe" else "")
     return [
         _moment(one["at"]),
-        Cell(what, _COLOURS.get(one["kind"], "")),
+        Cell(what, colour),
         policy,
         " ".join(names),
         _why(one),

@@ -258,7 +258,11 @@ export function History({ past }: { past: Past }) {
             label: 'What',
             getter: ({ kind, strategy }: HistoryRecord) => (
               <>
-                <State status={RECORD_KINDS.get(kind) ?? ''}>{kind}</State>
+                {strategy === 'labeling' ? (
+                  <State status="">{kind === 'violated' ? 'holds' : kind}</State>
+                ) : (
+                  <State status={RECORD_KINDS.get(kind) ?? ''}>{kind}</State>
+                )}
                 {strategy !== undefined && ` (${strategy})`}
               </>
             ),

@@ -185,3 +185,13 @@ def test_violation_names_its_device():
     page = {**PAGE, "records": [{**RECORDS[1], "cause": "gpu: UUID=GPU-1\x1b"}]}
     *_, line, _older = history.history(page, Style(), wide=False)
     assert "m_bytes GreaterThan 64Gi: 21.3 GiB (gpu: UUID=GPU-1\\u001b) (first)" in line
+
+
+def test_label_is_no_fault():
+    def shown(strategy):
+        page = {**PAGE, "records": [{**RECORDS[1], "strategy": strategy}]}
+        return list(history.history(page, Style(coloured=True), wide=False))[1]
+
+    assert "holds (labeling)" in shown("labeling")
+    assert "\x1b[31mviolated (dontschedule)" in shown("dontschedule")
+    assert "\x1b[3" not in shown("labeling")
