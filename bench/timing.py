@@ -1,11 +1,11 @@
 """Times work in this process: wall-clock and CPU time of a call, CPU time of a part, and of each callback of an event loop."""
 
 import asyncio
-import functools
 import time
-import types
-from collections.abc import Callable, Coroutine, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeVar
+
+from plimsoll.http.pieces import Paced
 
 _T = TypeVar("_T")
 
@@ -24,11 +24,8 @@ def timed(work: Callable[..., _T], *arguments: object) -> tuple[_T, Elapsed]:
     return result, Elapsed(time.perf_counter() - clock, time.thread_time() - cpu)
 
 
-class CpuTime:
+class CpuTime(Paced):
     """The CPU time of one part of the work, which other work interrupts, in seconds."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
 
     def steps(self, work: Iterator[None]) -> Iterator[None]:
         """Run the steps of a generator."""
@@ -41,23 +38,6 @@ class CpuTime:
             finally:
                 self.seconds += time.thread_time() - begun
             yield
-
-    @types.coroutine
-    def of(self, work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
-        """Run a coroutine; return its result."""
-        step = functools.partial(work.send, None)
-        while True:
-            begun = time.thread_time()
-            try:
-                waited = step()
-            except StopIteration as end:
-                return end.value
-            finally:
-                self.seconds += time.thread_time() - begun
-            try:
-                step = functools.partial(work.send, (yield waited))
-            except asyncio.CancelledError as error:
-                step = functools.partial(work.throw, error)
 
 
 class CallbackTimes:

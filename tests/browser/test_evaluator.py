@@ -248,6 +248,9 @@ async def test_hidden_and_paused_pages_are_not_refreshed(browser, ops):
                 await page.wait_for_load_state("networkidle")
             return len(tab.requests) - before
 
+        def events(request):
+            return request.resource_type == "eventsource"
+
         async def hide(hidden):
             await page.evaluate(
                 "hidden => { Object.defineProperty(document, 'hidden', "
@@ -257,9 +260,11 @@ async def test_hidden_and_paused_pages_are_not_refreshed(browser, ops):
             )
 
         assert await fetched() > 0
-        await hide(True)
+        async with page.expect_event("requestfailed", events):
+            await hide(True)  # and its stream of events is closed
         assert await fetched() == 0
-        await hide(False)
+        async with page.expect_request(events):
+            await hide(False)
         assert await fetched() > 0
         await page.get_by_role("button", name="Pause refresh").click()
         assert await fetched() == 0

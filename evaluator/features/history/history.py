@@ -61,14 +61,17 @@ class Query:
     def matching(self, block: Block) -> Records:
         """Return the records of a block, the oldest first."""
         records = block.records
+        if not len(records) or records["number"][-1] <= self.after:
+            return records[:0]
+        if self.after:  # the newest are last: live pages ask for few of many
+            records = records[np.searchsorted(records["number"], self.after, "right") :]
         numbers = {}
         for name in ("policy", "node", "pod"):
             if wanted := getattr(self, name):
                 if (number := block.find(wanted)) is None:
                     return records[:0]
                 numbers[name] = number
-        keep = records["number"] > self.after
-        keep &= (records["at"] >= self.since) & (records["at"] < self.until)
+        keep = (records["at"] >= self.since) & (records["at"] < self.until)
         for name, number in numbers.items():
             keep &= records[name] == number
         if self.kinds:

@@ -14,21 +14,21 @@ from evaluator.core.report import Window
 from evaluator.features.pages import rendering
 from evaluator.features.pages.pods import NodeReports, PodReports
 from evaluator.features.pages.policies import PolicyReports
-from evaluator.features.pages.rendering import NEGOTIATED, Drawing
+from evaluator.features.pages.rendering import NEGOTIATED, Drawing, DrawnPages
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.pages.targets import Resource, Target, Targets
 from plimsoll import VERSION, rfc3339
 from plimsoll.fairlock import FairLock
 from plimsoll.html import assets, headers
+from plimsoll.http.pieces import Paced
 from plimsoll.http.types import Request, Response
-from plimsoll.ratelimit import TokenBucket
 
 _WAITING = 9
 """Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
-_RETRY, _LATER = 1_000, 5_000
-"""Milliseconds after which a live page asks again: it is drawn at most once a second, or less often while many are."""
-_DRAWN_PER_SECOND, _DRAWN_AT_ONCE = 2.0, 4
-"""Live pages, all together, that may be drawn once a second, because each delays kube-scheduler's requests a little."""
+_RETRY = 1.0
+"""Seconds after which a live page asks again, at least."""
+_REST = 2.0
+"""Pauses of a page that is drawn for its script, in CPU time of its steps: kube-scheduler's requests come first."""
 _POLICIES = 50
 """Policies on one page: each has a strip over all nodes."""
 
@@ -131,7 +131,7 @@ class BrowserPages:
         self._reports = reports
         self._targets = targets
         self._replica = socket.gethostname()
-        self._changes = TokenBucket(_DRAWN_PER_SECOND, _DRAWN_AT_ONCE)
+        self._drawn = DrawnPages(reports.sources.clock)
         self._routes: Mapping[tuple[str, int], Callable[[Sequence[str], Window], Page]] = {
             ("policies", 0): self._overview,
             ("policies", 2): self._policy,
@@ -154,13 +154,14 @@ class BrowserPages:
             return await self._events(target)
         try:
             page = await self._page(target)
+            if target.wants_json:
+                async with self._reports.building.hold():
+                    response = await rendering.as_json(await page.build())
+                return response.with_headers(dict(NEGOTIATED))
+            if (recent := self._recent(target)) is not None:
+                return recent
             async with self._reports.building.hold():
-                report = await page.build()
-                if target.wants_json:
-                    response = await rendering.as_json(report)
-                    return response.with_headers(dict(NEGOTIATED))
-                around = self._around(target, page.title, page.section, page.subject)
-                return await self._drawing.draw(page.template, report, around)
+                return self._recent(target) or await self._draw(target, page)
         except PageError as failure:
             if target.wants_json:
                 return responses.error(str(failure), failure.status)
@@ -168,17 +169,43 @@ class BrowserPages:
             report = Report({"message": str(failure)})
             return await self._drawing.draw("error.html", report, around, failure.status)
 
+    def _recent(self, target: Target) -> Response | None:
+        """Return a recent drawing of a page that its script fetches again; None if there is none."""
+        return self._drawn.answer(target.key, target.seen) if target.seen else None
+
+    async def _draw(self, target: Target, page: Page) -> Response:
+        """Draw a page, for its live readers too. Raises PageError."""
+        around = self._around(target, page.title, page.section, page.subject)
+        drawn = self._drawn.begin(target.key, around["live"])
+        pace = Paced(_REST if target.seen else 0.0)
+        try:
+            drawn.answer = await pace.of(self._drawing.made(page.template, page.build, around))
+            drawn.cost = pace.seconds
+            if target.seen:
+                drawn.readers.add(target.seen)
+            return drawn.answer
+        finally:
+            self._drawn.end(target.key, drawn)
+
     async def _events(self, target: Target) -> Response:
-        """Answer with an event once what a page is about changed, or with none after some seconds; EventSource then asks again."""
+        """Answer with an event once what a page is about changed, or with none after some seconds; EventSource then asks again.
+
+        While a drawing of the page is recent, those who have it ask again when it is not; others are sent to it.
+        """
         try:
             if (past := self._reports.sources.past) is None:
                 raise PageError("pages are not live: there is no history (--no-history)")
             position, changed = await past.changed(target.scope, target.seen)
         except PageError as failure:
             return responses.error(str(failure), failure.status)
+        wait = _RETRY
+        if changed and (drawn := self._drawn.newest(target.key)) is not None:
+            changed = target.seen not in drawn.readers
+            position = drawn.position if changed else target.seen
+            if drawn.answer is not None:
+                wait = max(wait, drawn.until - self._reports.sources.clock())
         event = f"event: change\ndata: {position}\n" if changed else ""
-        soon = not changed or self._changes.take_now(self._reports.sources.clock())
-        text = f"retry: {_RETRY if soon else _LATER}\nid: {position}\n{event}\n"
+        text = f"retry: {1e3 * wait:.0f}\nid: {position}\n{event}\n"
         extra = (*headers.UNCACHED, *NEGOTIATED)
         return Response(HTTPStatus.OK, text.encode(), "text/event-stream; charset=utf-8", extra)
 

@@ -2,7 +2,9 @@
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -66,6 +68,12 @@ class Drawing:
         own = Path(__file__).parent / "templates"
         self._templates = Templates(own, *folders, filters={"sparkline": sparkline})
 
+    async def made(
+        self, template: str, build: Callable[[], Awaitable[Report]], around: Mapping[str, Any]
+    ) -> Response:
+        """Build a report and return it as a page. Raises PageError."""
+        return await self.draw(template, await build(), around)
+
     async def draw(
         self,
         template: str,
@@ -92,6 +100,74 @@ class Drawing:
 def _encoded(texts: Iterator[str]) -> Iterator[bytes]:
     while batch := "".join(itertools.islice(texts, _BATCH)):
         yield batch.encode()
+
+
+_LEAST, _MOST = 1.0, 10.0
+"""Seconds between two drawings of a live page: at most those between two refreshes of the pages' script."""
+_SHARE = 0.02
+"""Share of a core that all live pages may take, as far as `_MOST` permits."""
+_KEPT = 16
+"""Drawings that are kept: more than pages can be live."""
+_IN_USE = 3 * _MOST
+"""Seconds after which a page that was not drawn again is not live any more."""
+
+
+@dataclass(eq=False)
+class Drawn:
+    """A page as last drawn: `position` is of the newest record then. `answer` is None while it is being drawn."""
+
+    position: str
+    begun: float
+    until: float = math.inf
+    """When it may be drawn again for live pages (seconds)."""
+    cost: float = 0.0
+    """CPU time in seconds."""
+    answer: Response | None = None
+    readers: set[str] = field(default_factory=set)
+    """Positions that readers gave who got it."""
+
+
+class DrawnPages:
+    """The last drawing of each page, which all its live readers share, and how soon it is drawn again.
+
+    The more CPU time the live pages take, the longer each drawing is kept. `clock` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._pages: OrderedDict[Hashable, Drawn] = OrderedDict()
+
+    def newest(self, page: Hashable) -> Drawn | None:
+        """Return the drawing of a page that is recent enough for its live readers; it may not be finished."""
+        drawn = self._pages.get(page)
+        return drawn if drawn is not None and self._clock() < drawn.until else None
+
+    def answer(self, page: Hashable, position: str) -> Response | None:
+        """Return a recent drawing for a reader who knows a position; None if the page must be drawn."""
+        drawn = self.newest(page)
+        if drawn is None or drawn.answer is None:
+            return None
+        if len(drawn.readers) < _KEPT:
+            drawn.readers.add(position)
+        return drawn.answer
+
+    def begin(self, page: Hashable, position: str) -> Drawn:
+        """Return a drawing that begins now. Call `end` when it is finished or failed."""
+        drawn = self._pages[page] = Drawn(position, self._clock(), readers={position})
+        self._pages.move_to_end(page)
+        while len(self._pages) > _KEPT:
+            self._pages.popitem(last=False)
+        return drawn
+
+    def end(self, page: Hashable, drawn: Drawn) -> None:
+        """Share a drawing that has an answer, and forget one without."""
+        if self._pages.get(page) is not drawn:
+            return
+        if drawn.answer is None:
+            del self._pages[page]
+            return
+        live = (one.cost for one in self._pages.values() if drawn.begun - one.begun < _IN_USE)
+        drawn.until = drawn.begun + min(max(_LEAST, sum(live) / _SHARE), _MOST)
 
 
 _READABLE = 64 << 10

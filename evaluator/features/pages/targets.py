@@ -4,7 +4,7 @@ Handlers choose a page by its resource, and `--opsAuthorize` authorizes the same
 encoding shows another one than the permission is about.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
@@ -143,6 +143,11 @@ class Target:
         if section in {"policies", "history"} and len(names) == 2 and names[1]:
             return Scope(namespace, "/".join(names))
         return Scope(namespace)
+
+    @property
+    def key(self) -> Hashable:
+        """What the page depends on: requests with the same one need the same permission, and get the same page."""
+        return self.root, self.path, self.resource, tuple(sorted(self._given.items()))
 
     @property
     def as_json(self) -> str:

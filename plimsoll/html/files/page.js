@@ -78,15 +78,21 @@
   };
 
   // Events say that something changed; the page is then fetched at once. The timer goes on for readings.
-  let events = null;
+  // With the position that it knows, a reader gets what was just drawn for another one.
+  let events = null, seen = "", missed = false;
+  const position = () => document.getElementById("main").dataset.live;
   const listen = () => {
-    const live = document.getElementById("main").dataset.live;
+    const live = position();
     if (!live || events || paused || document.hidden || !window.EventSource) return;
     const url = new URL(location.href);
     url.hash = "";
     url.searchParams.set("live", live);
     events = new EventSource(url);
-    events.addEventListener("change", () => { if (!paused && !document.hidden) refresh(); });
+    events.addEventListener("change", (event) => {
+      seen = event.lastEventId;
+      missed = running !== null;
+      if (!paused && !document.hidden) refresh();
+    });
   };
   const deaf = () => {
     if (events) events.close();
@@ -105,7 +111,10 @@
     try {
       const url = new URL(location.href);
       url.hash = "";
-      const answer = await fetch(url, { headers: { accept: "text/html" }, cache: "no-store", redirect: "error", signal: running.signal });
+      const headers = { accept: "text/html" };
+      if (seen || position()) headers["last-event-id"] = seen || position();
+      seen = "";
+      const answer = await fetch(url, { headers, cache: "no-store", redirect: "error", signal: running.signal });
       const html = await answer.text();
       if (answer.status === 503) throw new Error("busy");
       replace(html);
@@ -120,6 +129,10 @@
       next();
     }
     last = new Date();
+    if (missed) {
+      missed = false;
+      refresh();
+    }
   };
   let last = new Date();
 

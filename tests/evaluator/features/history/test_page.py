@@ -18,11 +18,14 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.pages import PagePart
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.policy.durations import Phase
+from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from evaluator.core.report import ActionKind, PodAnswer
 from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section
+from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import MOST, Live
 from evaluator.features.history.records import Kind
@@ -67,15 +70,23 @@ class Pages:
             clock=lambda: NOW,
         )
         self.decisions = Decisions()
-        parts = [PagePart(section=section(reports, shown=on), past=reports if on else None)]
+        self.drawn, self.now = [], 0.0
+        past = reports if on else None
+        part = PagePart(section=section(reports, shown=on), past=past, evaluator=self._evaluator)
+        parts = [part]
         metrics, cluster = Metrics(), ClusterCache()
         store = Store(stale_after=9.0, started=0.0)
         self.cluster = cluster
         self.loop = loop = DecisionLoop(cluster, store, Subscriptions(), metrics, clock=lambda: 0.0)
         self.store = store
-        sources = PageSources(loop, cluster, clock=lambda: 0.0, parts=lambda: parts)
+        sources = PageSources(loop, cluster, clock=lambda: self.now, parts=lambda: parts)
         self.targets = Targets(sources.sections)
         self.server = OpsServer(loop, metrics, pages=routes(Reports(sources), self.targets))
+
+    def _evaluator(self):
+        """Count the overviews that are made."""
+        self.drawn.append(self.live.position)
+        return {}
 
     def decide(self, nodes, **values):
         """Report readings of the nodes, and decide."""
@@ -103,8 +114,10 @@ class Pages:
         lines = response.body.decode().removesuffix("\n\n").split("\n")
         return dict(line.split(": ", 1) for line in lines)
 
-    async def get(self, path, status=200, **query):
-        response = await self.server.answer(self.request(path, **query))
+    async def get(self, path, status=200, last="", **query):
+        request = self.request(path, **query)
+        headers = {**request.headers, **({"last-event-id": last} if last else {})}
+        response = await self.server.answer(dataclasses.replace(request, headers=headers))
         made = response.body
         text = b"".join(made.parts if isinstance(made, Parts) else [made]).decode()
         assert response.status == status, text
@@ -199,6 +212,20 @@ async def test_html_page_shows_the_records_and_keeps_hostile_text_inert(pages):
     assert "evicted" in text
     for raw in ("<script>alert", "\u202e", "\x1b"):
         assert raw not in text
+
+
+async def test_label_is_no_fault(pages, parsed, rule):
+    """A rule of `labeling` holds, as on other pages; it has no colour of a violation, and no row in the timeline."""
+    policy = parsed("demo", labeling=[rule("m GreaterThan 5", "hot=yes")])
+    for now, was in (("VIOLATED", "CLEAR"), ("CLEAR", "VIOLATED")):
+        move = Transition("node-a", Phase[was], Phase[now], 0, None, 6.0)
+        moved = Transitions(policy, StrategyName.LABELING, [move])
+        list(pages.history.add_transitions([moved], NOW - 1))
+    text = await pages.get("/history", policy="ns/demo", since="1m", by="node")
+    for word in ("holds", "cleared"):
+        assert f'<span class="state off">{word}</span> (labeling)' in text
+    assert 'class="state bad"' not in text
+    assert "No change and no violation" in text
 
 
 async def test_no_piece_of_a_page_grows_with_records_and_rows(pages):
@@ -301,11 +328,67 @@ async def test_pages_that_wait_are_bounded_and_end_with_the_replica(pages):
     assert "event" not in await pages.event("/")
 
 
-async def test_live_pages_that_change_all_the_time_ask_less_often(pages):
-    """Ten browsers cost kube-scheduler little, and no client can put the others off for longer."""
-    stale = "0123456789ab-1"
-    waits = [int((await pages.event("/", stale))["retry"]) for _ in range(100)]
-    assert waits == [1000] * 4 + [5000] * 96
+async def test_live_page_is_drawn_once_for_all_its_readers_and_shows_the_last_change(pages):
+    """Each reader knows another position; in a storm, the page is drawn once in its interval, ten seconds at most."""
+    positions = [pages.live.position] * 10
+    shown = [""] * 10
+    for interval in range(1, 5):
+        pages.now += 10.0
+        for part in range(10):  # readers ask one after another, and meanwhile it changes again
+            text = f"labels: storm-{interval}-{part}"
+            pages.history.add(Kind.WRITTEN, NOW, node="node-a", text=text)
+            event = await pages.event("/", positions[part])
+            positions[part] = event["id"]
+            if "event" in event:
+                shown[part] = await pages.get("/", last=event["id"])
+        assert len(pages.drawn) == interval
+        assert len(set(shown)) == 1
+    pages.now += 10.0
+    for part in range(10):
+        event = await pages.event("/", positions[part])
+        assert event["event"] == "change"
+        assert "storm-4-9" in await pages.get("/", last=event["id"])
+        again = asyncio.create_task(pages.event("/", event["id"]))
+        _, pending = await asyncio.wait([again], timeout=0.02)
+        assert pending  # it has all there is
+        again.cancel()
+    assert len(pages.drawn) == 5
+
+
+async def test_reader_of_a_recent_drawing_asks_again_when_it_may_be_drawn_again(pages):
+    position = pages.live.position
+    assert "labels: late" not in await pages.get("/", last=position)
+    pages.history.add(Kind.WRITTEN, NOW, node="node-a", text="labels: late")
+    event = await pages.event("/", position)
+    assert (event.keys(), event["id"]) == ({"retry", "id"}, position)
+    assert 1_000 <= int(event["retry"]) <= 10_000
+    assert "labels: late" not in await pages.get("/", last=position)
+    assert "labels: late" in await pages.get("/")  # a person who opens it gets it as it is now
+    pages.now += 10.0
+    assert (await pages.event("/", position))["event"] == "change"
+
+
+async def test_drawing_is_shared_by_requests_for_the_same_page_only(pages):
+    """What a page depends on, and what its permission is about: path, filters and the objects named in the query."""
+    position = pages.live.position
+    seen = {}
+    for path, query in (
+        ("/", {}),
+        ("/", {"search": "a"}),
+        ("/", {"since": "15m"}),
+        ("/policies/ns", {}),
+        ("/policies/other", {}),
+        ("/history/ns", {}),
+        ("/history/other/demo", {}),
+        ("/history", {"node": "node-a"}),
+    ):
+        text = await pages.get(path, last=position, **query)
+        assert text not in seen.values()
+        seen[path, tuple(query.items())] = text
+        pages.history.add(Kind.LEADER, NOW, text="another replica leads")
+        assert await pages.get(path, last=position, live="x", **query) == text
+    for name in ("ns/web", "other/web"):
+        await pages.get("/pods", 404, last=position, pod=name)
 
 
 async def test_pages_are_not_live_without_history():

@@ -1,10 +1,13 @@
 import json
 import math
+from http import HTTPStatus
 
 import pytest
 
 from evaluator.core.pages import Report
 from evaluator.features.pages import rendering
+from evaluator.features.pages.rendering import DrawnPages
+from plimsoll.http.types import Response
 
 
 async def text_of(report):
@@ -31,3 +34,35 @@ def test_sparkline_has_the_limit_and_gaps():
     assert rendering.sparkline([(0.0, math.inf, math.inf, math.inf)], 1.0) is None
     assert rendering.sparkline(minutes, math.inf)["limit"] is None
     assert rendering.sparkline(minutes[:1], None)["line"] == "M0.0 10.0H100.0"
+
+
+def test_live_pages_take_a_fiftieth_of_a_core_unless_all_are_drawn_every_ten_seconds():
+    now = 0.0
+    pages = DrawnPages(lambda: now)
+
+    def kept(page, cost):
+        drawn = pages.begin(page, "p-1")
+        assert pages.newest(page) is drawn
+        drawn.answer, drawn.cost = Response(HTTPStatus.OK, b"page"), cost
+        pages.end(page, drawn)
+        return drawn.until - drawn.begun
+
+    assert kept("cheap", 0.001) == 1.0
+    assert kept("one", 0.039) == pytest.approx(2.0)
+    assert kept("two", 0.060) == pytest.approx(5.0)
+    assert kept("many", 0.2) == 10.0
+    now = 100.0  # the others are not live any more
+    assert kept("one", 0.039) == pytest.approx(1.95)
+    failed = pages.begin("failed", "p-2")
+    pages.end("failed", failed)
+    assert pages.newest("failed") is None
+
+
+def test_drawings_are_bounded():
+    pages = DrawnPages(lambda: 0.0)
+    drawn = [pages.begin(number, "p-1") for number in range(100)]
+    assert [number for number in range(100) if pages.newest(number)] == [*range(84, 100)]
+    drawn[99].answer = Response(HTTPStatus.OK, b"page")
+    for number in range(100):
+        assert pages.answer(99, f"p-{number}") is drawn[99].answer
+    assert len(drawn[99].readers) <= 16
