@@ -1,39 +1,49 @@
 """Latency of kube-scheduler's requests while browsers refresh the evaluator's pages.
 
 A plain TLS socket schedules pods at a fixed rate, filter and prioritize by names for each, and checks every response, while
-browsers in another process fetch the pages in turn, as HTML. One JSON line per case: first without browsers, then with ten
-that refresh as the pages' script does, then with ten that refresh each second; then, while agents change 1 % of their readings
-each second, without browsers and with ten that show live pages. `first_page_ms`: the page that imports and compiles the
-templates. `core_percent` and `history_mb`: the evaluator's CPU, and the memory that its history counts. `queued_ms` is the time that the evaluator's threads waited for a CPU: if it is not small, latencies
-are the machine's.
+ten clients in another process show pages. One JSON line per case: first without clients, then with ten that fetch pages
+anew, without the pages' script; then, while agents change 1 % of their readings each second, in `--rounds` pairs, without
+clients and with ten that show live pages: they read events and fetch pages as the script does, and do nothing else, like
+browsers on other machines. `--chromium` adds ten tabs of Chromium to each round, which take CPU of this machine.
 
-    python -P bench/pages.py [--nodes 5000] [--policies 50] [--seconds 10]
+`first_page_ms`: the page that imports and compiles the templates. `core_percent`: CPU of the evaluator, `clients_percent`
+that of the clients, in percent of a core. `history_mb`: memory that the history counts. `queued_ms` is the time that the
+evaluator's threads waited for a CPU: if it is not small, latencies are the machine's.
+
+    python -P bench/pages.py [--nodes 5000] [--policies 50] [--seconds 10] [--rounds 1] [--chromium]
 """
 
+import contextlib
+import multiprocessing
 import re
+import shutil
 import statistics
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench import cases, cluster, commandline, processes, scene, site
 from bench.cases import Change
 from bench.commandline import Line
-from bench.measure import Usage
+from bench.measure import Usage, cpu_seconds
 from bench.scene import Scene, Sizes
 
 BROWSERS = 10
 PERIODS = (10.0, 1.0)
-"""Seconds between two refreshes of each browser; the first is that of the pages' script."""
+"""Seconds between two refreshes of each browser."""
+_REFRESH = 10.0
+"""Seconds after which the pages' script refreshes a page that did not change."""
 _JOIN = 2.0
 """Seconds for the end of all browsers: live ones may wait longer for an event."""
 _AIM = "p50_ms <= 2 loops, p99_ms <= 5 loops"
 _OFF = Change("no browsers", 0, cases.nothing, _AIM)
 _CHANGING = replace(_OFF, name="no browsers, 1 % of readings new each second", change=cases.report)
-_LIVE = "{} live browsers, 1 % of readings new each second"
+_LIVE = "{} live {}, 1 % of readings new each second"
+_LIVE_FROM = re.compile(r'data-live="(?P<id>[^"]+)"')
 _EVENT = re.compile(r"retry: (?P<retry>\d+)\nid: (?P<id>\S+)\n")
 
 
@@ -63,13 +73,43 @@ def browse(
     ]
     for browser in browsers:
         browser.start()
+    while not fetched:  # a busy machine has not drawn the first page yet
+        time.sleep(_JOIN / 100)
+    connection.send("shown")
     connection.recv()
     ending.set()
     until = time.monotonic() + _JOIN
     for browser in browsers:
         browser.join(max(0.0, until - time.monotonic()))
-    while not fetched:  # a busy machine has not drawn the first page yet
-        time.sleep(_JOIN / 100)
+    connection.send(fetched)
+
+
+def show_in_chromium(
+    connection: "Connection[Any, Any]", port: int, paths: Sequence[str], _period: float
+) -> None:
+    """Show pages in tabs of Chromium until a message arrives, then send what they fetched."""
+    from playwright.sync_api import sync_playwright
+
+    fetched: list[Fetched] = []
+
+    def note(response: Any) -> None:
+        if response.request.resource_type in {"document", "fetch"}:
+            took = response.request.timing["responseStart"] / 1e3
+            fetched.append(Fetched(took, int(response.headers["content-length"])))
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox", "--disable-gpu"]
+        )
+        for number in range(BROWSERS):
+            tab = browser.new_context().new_page()
+            tab.on("response", note)
+            tab.goto(f"http://127.0.0.1:{port}{paths[number % len(paths)]}", timeout=60_000)
+        connection.send("shown")
+        while not connection.poll():
+            tab.wait_for_timeout(100)  # events are handled meanwhile
+        connection.recv()
+        browser.close()
     connection.send(fetched)
 
 
@@ -100,27 +140,38 @@ def _listen(
     fetched: list[Fetched],
     ending: threading.Event,
 ) -> None:
-    """Show a live page, as the pages' script does: fetch it when it changed."""
-    path, position = paths[number % len(paths)], ""
-    ending.wait(number / BROWSERS)
+    """Show a live page, as the pages' script does: fetch it when it changed, or after a while."""
+    path, seen, wait = paths[number % len(paths)], "", number / BROWSERS
+    ending.wait(wait)
     while not ending.is_set():
         begun = time.perf_counter()
-        size = fetch(port, path)
-        fetched.append(Fetched(time.perf_counter() - begun, size))
-        position = _changed(port, path, position, ending)
+        page = _get(port, path, {"Accept": "text/html", **_known(seen)})
+        fetched.append(Fetched(time.perf_counter() - begun, len(page)))
+        if (found := _LIVE_FROM.search(page)) is None:
+            raise RuntimeError(f"{path} is not live")
+        until = begun + _REFRESH
+        ending.wait(begun + wait - time.perf_counter())
+        seen, wait = _changed(port, path, seen or found["id"], until, ending)
 
 
-def _changed(port: int, path: str, position: str, ending: threading.Event) -> str:
-    """Wait until a page changed, as EventSource does; return the position of the event."""
-    while not ending.is_set():
-        text = _get(port, path, {"Accept": "text/event-stream", "Last-Event-ID": position})
+def _known(seen: str) -> dict[str, str]:
+    return {"Last-Event-ID": seen} if seen else {}
+
+
+def _changed(
+    port: int, path: str, seen: str, until: float, ending: threading.Event
+) -> tuple[str, float]:
+    """Wait until a page changed or is refreshed, as EventSource does; return the last position, and seconds until the next question."""
+    wait = 0.0
+    while not ending.is_set() and time.perf_counter() < until:
+        text = _get(port, path, {"Accept": "text/event-stream", **_known(seen)})
         if (found := _EVENT.search(text)) is None:
             raise RuntimeError(f"{path}: no event in {text[:200]!r}")
-        position = found["id"]
+        seen, wait = found["id"], int(found["retry"]) / 1e3
         if "event: change" in text:
-            ending.wait(int(found["retry"]) / 1e3)
             break
-    return position
+        ending.wait(wait)
+    return seen, wait
 
 
 def _get(port: int, path: str, headers: dict[str, str]) -> str:
@@ -154,7 +205,13 @@ def paths(names: Sequence[str]) -> Sequence[str]:
     )
 
 
-def measured(nodes: int = 5000, policies: int = 50, seconds: float = 10.0) -> Iterator[Line]:
+def measured(
+    nodes: int = 5000,
+    policies: int = 50,
+    seconds: float = 10.0,
+    rounds: int = 1,
+    chromium: bool = False,
+) -> Iterator[Line]:
     """Yield the line of each case."""
     sizes = Sizes(nodes, policies, 0, seconds)
     with scene.steady(sizes, nodes) as around:
@@ -166,23 +223,51 @@ def measured(nodes: int = 5000, policies: int = 50, seconds: float = 10.0) -> It
         first = round(1e3 * (time.perf_counter() - begun), 1)
         for period in PERIODS:
             name = f"{BROWSERS} browsers, each refreshes every {period:g} s"
-            spec = (port, paths(around.site.names), period)
-            with processes.beside(browse, *spec) as browsers:
-                line = _line(replace(calm, name=name), around, {"first_page_ms": first})
-                browsers.send("end")
-                found: list[Fetched] = browsers.recv()
-            yield {**line, **_pages(found)}
+            line = _beside(browse, period, replace(calm, name=name), around)
+            yield {**line, "first_page_ms": first}
+    shown: dict[str, Callable[..., None]] = {"browsers": browse}
+    if chromium:
+        shown["tabs of Chromium"] = show_in_chromium
     with scene.streaming(sizes, nodes) as around:
-        around.site.evaluator.until("/readyz")
         changing = replace(_CHANGING, count=nodes)
-        yield _line(changing, around, {})
-        around.site.evaluator.until("/readyz")
-        spec = (around.site.evaluator.ops_port, paths(around.site.names), 0.0)
-        with processes.beside(browse, *spec) as browsers:
-            line = _line(replace(changing, name=_LIVE.format(BROWSERS)), around, {})
-            browsers.send("end")
-            found = browsers.recv()
-        yield {**line, **_pages(found)}
+        for _ in range(rounds):
+            around.site.evaluator.until("/readyz")
+            yield _line(changing, around, {})
+            for clients, show in shown.items():
+                around.site.evaluator.until("/readyz")
+                name = _LIVE.format(BROWSERS, clients)
+                yield _beside(show, 0.0, replace(changing, name=name), around)
+
+
+def _beside(show: Callable[..., None], period: float, case: Change, around: Scene) -> Line:
+    """Measure a case while clients show pages."""
+    before = set(multiprocessing.active_children())
+    spec = (around.site.evaluator.ops_port, paths(around.site.names), period)
+    with processes.beside(show, *spec) as clients:
+        clients.recv()
+        (process,) = set(multiprocessing.active_children()) - before
+        begun, spent = time.monotonic(), _of_tree(process.pid or 0)
+        line = _line(case, around, {})
+        spent = (_of_tree(process.pid or 0) - spent) / (time.monotonic() - begun)
+        clients.send("end")
+        found: list[Fetched] = clients.recv()
+    return {**line, "clients_percent": round(100 * spent, 1), **_pages(found)}
+
+
+def _of_tree(pid: int) -> float:
+    """Return the CPU time of a process and those below it, in seconds."""
+    parents: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            parents.setdefault(int(fields[1]), []).append(int(stat.parent.name))
+    total, pids = 0.0, [pid]
+    while pids:
+        one = pids.pop()
+        pids += parents.get(one, [])
+        with contextlib.suppress(OSError):
+            total += cpu_seconds(one)
+    return total
 
 
 def _line(case: Change, around: Scene, more: Line) -> Line:

@@ -299,7 +299,8 @@ class Bench:
             text = answer.body.decode()
             position = text.partition("id: ")[2].split("\n")[0]
             if "event: change" in text:
-                request = Request("GET", path, query, {"accept": "text/html"})
+                asked = {"accept": "text/html", "last-event-id": position}
+                request = Request("GET", path, query, asked)
                 await self.live.of(self._answer(request))
                 self.drawn += 1
             found = _RETRY.search(text)
