@@ -9,6 +9,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
+from markupsafe import Markup, escape
+
 from plimsoll import rfc3339
 from plimsoll.html import assets
 from plimsoll.quantity import readable
@@ -26,16 +28,20 @@ _SWITCH_INTERVAL = 0.0005
 class Templates:
     """The templates `*.html` of some folders, and those that all programs share: `base.html` and `macros.html`.
 
-    `filters`: further filters by name.
+    `filters`: further filters by name; `functions`: further functions, which return markup.
 
     Templates of a program extend `base.html`, which needs `title` and `root`, the relative link to `/`.
     """
 
     def __init__(
-        self, *folders: Path, filters: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+        self,
+        *folders: Path,
+        filters: Mapping[str, Callable[..., Any]] = MappingProxyType({}),
+        functions: Mapping[str, Callable[..., str]] = MappingProxyType({}),
     ) -> None:
         self._folders = folders
         self._filters = filters
+        self._functions = {**_FUNCTIONS, **functions}
 
     async def load(self) -> None:
         """Import Jinja2 and compile all templates, in a thread: both take some 100 ms, once."""
@@ -72,6 +78,7 @@ class Templates:
         made.filters["query"] = query
         made.filters["readable"] = _readable
         made.filters["clock"] = clock
+        made.globals.update(self._functions)
         made.globals["assets"] = {asset.kind: asset.path for asset in assets.load().values()}
         return made
 
@@ -116,6 +123,59 @@ def clock(at: str) -> str:
     """Return a time in RFC 3339 as people write it, to the second: `2026-11-20 09:15:04 UTC`. Other texts stay as they are."""
     moment = rfc3339.parse_or_none(at)
     return at if moment is None else rfc3339.seconds(moment)[:-1].replace("T", " ") + " UTC"
+
+
+# Pages call these hundreds of times: as macros, they would take ten times as long.
+
+
+def _text(value: Any) -> Markup:
+    return escape(visible(value))
+
+
+def _markup(*parts: str) -> Markup:
+    """Return literal parts, and those made by `_text`, as markup."""
+    return Markup("".join(parts))  # noqa: S704 (the callers below escape)
+
+
+def state(kind: str, word: Any) -> Markup:
+    """Return a state: the word says it; the stylesheet adds a shape and a colour for its kind: good, warn, bad, off."""
+    return _markup('<span class="state ', _text(kind), '">', _text(word), "</span>")
+
+
+def name(text: Any) -> Markup:
+    """Return a name that others chose: isolated, so that its writing direction does not reorder what stands beside it."""
+    return _markup('<bdi class="name">', _text(text), "</bdi>")
+
+
+def link(root: str, href: str, text: Any) -> Markup:
+    """Return a link inside the pages; `href` is relative to `/`."""
+    return _markup('<a href="', _text(root), _text(href), '">', name(text), "</a>")
+
+
+def moment(at: str) -> Markup:
+    """Return a time in RFC 3339 as UTC; the script shows it in the reader's time zone, with UTC in the title."""
+    return _markup('<time datetime="', _text(at), '">', _text(clock(at)), "</time>")
+
+
+def age(seconds: float | None) -> str:
+    """Return a duration in seconds, short."""
+    if seconds is None:
+        return "never"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    for most, unit, length in ((120, "s", 1), (7200, "min", 60), (172_800, "h", 3600)):
+        if seconds < most:
+            return f"{int(seconds / length)} {unit}"
+    return f"{int(seconds / 86_400)} d"
+
+
+_FUNCTIONS: Mapping[str, Callable[..., str]] = {
+    "html_state": state,
+    "html_name": name,
+    "html_link": link,
+    "html_moment": moment,
+    "html_age": age,
+}
 
 
 def root_of(path: str) -> str:

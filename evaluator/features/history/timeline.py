@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.node_index import Mask
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.durations import Phase, Phases
@@ -25,6 +26,8 @@ COLUMNS = 240
 MOST_ROWS = 40
 """Rows drawn, those that changed most first; all others are counted."""
 _CHUNK = 1_024
+_TRACKS = 64
+"""Phases over time that are combined in one step."""
 _NONE = 255
 _OF_COMPLIANCE = np.array([STRATEGIES.index(name) for name in COMPLIANCE])
 _KINDS = frozenset(TRANSITIONS)
@@ -104,12 +107,7 @@ def timeline(
         kinds=_KINDS,
     )
     shown = Query(**{**_fields(wanted), "until": query.until})
-    counts: Counter[str] = Counter()
-    for block, records in _chunks(history, shown):
-        numbers = np.bincount(records[by], minlength=len(block.symbols))
-        for number in numbers.nonzero()[0].tolist():
-            counts[str(block.symbols[number])] += int(numbers[number])
-        yield
+    counts = yield from _counted(history, shown, by)
     worst = yield from _worst(decisions, wanted, by)
     every = [*(counts.keys() | worst.keys())]
     names: list[str] = []
@@ -119,9 +117,12 @@ def timeline(
         yield
     present = yield from _present(decisions, wanted, names, by)
     filled = _Filled(names, by, query.since, query.until)
-    for block, records in _chunks(history, wanted):
-        filled.add(block, records)
+    for block in _oldest_first(history):
+        records = _compliance(wanted.matching(block))
         yield
+        for begin in range(0, len(records), _CHUNK):
+            filled.add(block, records[begin : begin + _CHUNK])
+            yield
     matrix = yield from filled.rows(present)
     rows = [Row(name, counts[name], matrix[number]) for number, name in enumerate(names)]
     return Timeline(query.since, query.until, rows, len(every) - len(names))
@@ -131,13 +132,28 @@ def _fields(query: Query) -> dict[str, Any]:
     return {name: getattr(query, name) for name in Query.__slots__}
 
 
-def _chunks(history: History, query: Query) -> Iterator[tuple[Block, Records]]:
-    """Yield the records of the transitions that count, in chunks, the oldest block first."""
-    for block in reversed([*history.transitions.newest_first()]):
-        records = query.matching(block)
-        records = records[np.isin(records["strategy"], _OF_COMPLIANCE)]
-        for begin in range(0, len(records), _CHUNK):
-            yield block, records[begin : begin + _CHUNK]
+def _oldest_first(history: History) -> Iterator[Block]:
+    return reversed([*history.transitions.newest_first()])
+
+
+def _compliance(records: Records) -> Records:
+    """Return the records of the strategies that count."""
+    return records[np.isin(records["strategy"], _OF_COMPLIANCE)]
+
+
+def _counted(history: History, query: Query, by: str) -> Steps[Counter[str]]:
+    """Return the number of transitions of each row."""
+    counts: Counter[str] = Counter()
+    for block in _oldest_first(history):
+        numbers = np.bincount(_compliance(query.matching(block))[by])
+        yield
+        changed = numbers.nonzero()[0]
+        for begin in range(0, len(changed), _CHUNK):
+            some = changed[begin : begin + _CHUNK]
+            for number, count in zip(some.tolist(), numbers[some].tolist(), strict=True):
+                counts[str(block.symbols[number])] += count
+            yield
+    return counts
 
 
 def _considered(
@@ -185,44 +201,73 @@ def _present(
 
 
 class _Filled:
-    """The phases of some rows, from their records in order."""
+    """The phases of some rows, from their records in order.
+
+    A track is one phase over time, with a row in each array: the worst phase at a record in each part, the phase after the
+    last one, `_NONE` without a record, and the phase before the first one.
+    """
 
     def __init__(self, names: Sequence[str], by: str, since: float, until: float) -> None:
         self._rows = {name: number for number, name in enumerate(names)}
         self._by = by
         self._since = since
         self._width = max(until - since, 1e-3) / COLUMNS
-        self._tracks: dict[_Key, tuple[Phases, Phases]] = {}
-        """By key: the worst phase at a record in each part, and the phase after the last one; `_NONE` without a record."""
-        self._first: dict[_Key, int] = {}
-        """The phase before the first record."""
+        self._tracks: dict[_Key, int] = {}
+        self._worst = np.zeros((0, COLUMNS), np.uint8)
+        self._after = np.zeros((0, COLUMNS), np.uint8)
+        self._first: list[int] = []
+        self._block: Block | None = None
+        self._shown = np.zeros(0, bool)
+        """Which symbols of the block are rows."""
 
     def add(self, block: Block, records: Records) -> None:
         """Take over records that follow those before."""
-        wanted = [n for n, symbol in enumerate(block.symbols) if symbol in self._rows]
-        records = records[np.isin(records[self._by], wanted)]
-        names = ("policy", "node", "strategy", "was", "kind")
-        fields = zip(*(records[name].tolist() for name in names), strict=True)
-        columns = ((records["at"] - self._since) // self._width).astype(int).tolist()
-        for (policy, node, strategy, was, kind), column in zip(fields, columns, strict=True):
-            key = _Key(str(block.symbols[policy]), str(block.symbols[node]), STRATEGIES[strategy])
-            self._put(key, min(column, COLUMNS), was, kind)
+        records = records[self._are_rows(block)[records[self._by]]]
+        if not len(records):
+            return
+        keys = records["policy"].astype(np.uint64) << 36
+        keys |= (records["node"].astype(np.uint64) << 4) | records["strategy"]
+        _, begins, of = np.unique(keys, return_index=True, return_inverse=True)
+        names = ("policy", "node", "strategy", "was")
+        fields = (records[name][begins].tolist() for name in names)
+        numbers = [self._track(block, *one) for one in zip(*fields, strict=True)]
+        tracks = np.array(numbers, np.intp)[of]
+        columns = ((records["at"] - self._since) // self._width).astype(np.intp)
+        inside = columns < COLUMNS
+        where = tracks[inside], columns[inside]
+        was, now = records["was"][inside], records["kind"][inside]
+        np.maximum.at(self._worst, where, np.maximum(was, now))
+        self._after[where] = now  # of several in one part, the last counts
 
-    def _put(self, key: _Key, column: int, was: int, now: int) -> None:
-        if key not in self._tracks:
-            self._first[key] = was
-            self._tracks[key] = (np.zeros(COLUMNS, np.uint8), np.full(COLUMNS, _NONE, np.uint8))
-        if column < COLUMNS:
-            worst, after = self._tracks[key]
-            worst[column] = max(worst[column], was, now)
-            after[column] = now
+    def _are_rows(self, block: Block) -> Mask:
+        if block is not self._block or len(self._shown) != len(block.symbols):
+            self._block = block
+            self._shown = np.array([symbol in self._rows for symbol in block.symbols], bool)
+        return self._shown
+
+    def _track(self, block: Block, policy: int, node: int, strategy: int, was: int) -> int:
+        """Return the number of a track, which is added if it is new."""
+        symbols = block.symbols
+        key = _Key(str(symbols[policy]), str(symbols[node]), STRATEGIES[strategy])
+        if (number := self._tracks.get(key)) is not None:
+            return number
+        if (number := len(self._tracks)) == len(self._worst):
+            more = np.zeros((max(_TRACKS, number), COLUMNS), np.uint8)
+            self._worst = np.concatenate([self._worst, more])
+            self._after = np.concatenate([self._after, more + np.uint8(_NONE)])
+        self._tracks[key] = number
+        self._first.append(was)
+        return number
 
     def rows(self, present: Mapping[_Key, int]) -> Steps[Phases]:
         """Return the worst phase of each row in each part, shape (rows, COLUMNS). `present`: phases without a record."""
         matrix = np.zeros((len(self._rows), COLUMNS), np.uint8)
-        for key, (worst, after) in self._tracks.items():
-            row = self._rows[getattr(key, self._by)]
-            np.maximum(matrix[row], _carried(self._first[key], worst, after), out=matrix[row])
+        rows = np.array([self._rows[getattr(key, self._by)] for key in self._tracks], np.intp)
+        first = np.array(self._first, np.uint8)
+        for begin in range(0, len(rows), _TRACKS):
+            some = slice(begin, min(begin + _TRACKS, len(rows)))
+            found = _carried(first[some], self._worst[some], self._after[some])
+            np.maximum.at(matrix, rows[some], found)
             yield
         for key, phase in present.items():
             number = self._rows.get(getattr(key, self._by))
@@ -231,8 +276,9 @@ class _Filled:
         return matrix
 
 
-def _carried(first: int, worst: Phases, after: Phases) -> Phases:
-    """Return the worst phase in each part, where parts without a record have the phase after the last one."""
-    last = np.maximum.accumulate(np.where(after != _NONE, np.arange(COLUMNS), -1))
-    held = np.where(last >= 0, after[last], first).astype(np.uint8)
-    return np.maximum(np.where(after != _NONE, 0, held), worst).astype(np.uint8)
+def _carried(first: Phases, worst: Phases, after: Phases) -> Phases:
+    """Return the worst phase of tracks in each part, where parts without a record have the phase after the last one."""
+    known = after != _NONE
+    last = np.maximum.accumulate(np.where(known, np.arange(COLUMNS), -1), axis=1)
+    held = np.where(last >= 0, np.take_along_axis(after, np.maximum(last, 0), 1), first[:, None])
+    return np.maximum(np.where(known, 0, held), worst).astype(np.uint8)

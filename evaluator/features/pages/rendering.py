@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from markupsafe import Markup
 
 from evaluator.core.http.responses import JSON, parts
 from evaluator.core.pages import Report
 from evaluator.core.policy.strategies import COMPLIANCE
 from plimsoll.html import headers
-from plimsoll.html.templates import Templates
+from plimsoll.html.templates import Templates, link, segment
 from plimsoll.http.pieces import unhurried
 from plimsoll.http.types import Response
 
@@ -61,12 +62,45 @@ def sparkline(
     }
 
 
+def path(runs: Iterable[Sequence[Any]], word: str, top: int, height: int) -> str:
+    """Return the SVG path of the runs of a strip in one state: bars of some height."""
+    return "".join(
+        f"M{begin} {top}h{width}v{height}h-{width}z"
+        for begin, width, found in runs
+        if found == word
+    )
+
+
+def object_link(section: str) -> Callable[[str, str], Markup]:
+    """Return a function that links to a namespaced object, by the root and namespace/name."""
+
+    def made(root: str, named: str) -> Markup:
+        namespace, _, rest = named.partition("/")
+        return link(root, f"{section}/{segment(namespace)}/{segment(rest)}", named)
+
+    return made
+
+
+def node_link(root: str, node: str) -> Markup:
+    """Return a link to a node."""
+    return link(root, f"nodes/{segment(node)}", node)
+
+
+_FUNCTIONS = {
+    "html_policy": object_link("policies"),
+    "html_pod": object_link("pods"),
+    "html_gang": object_link("gangs"),
+    "html_node": node_link,
+}
+
+
 class Drawing:
     """Draws with the templates of the pages, and those of other features in further `folders`."""
 
     def __init__(self, *folders: Path) -> None:
         own = Path(__file__).parent / "templates"
-        self._templates = Templates(own, *folders, filters={"sparkline": sparkline})
+        filters: dict[str, Callable[..., Any]] = {"sparkline": sparkline, "path": path}
+        self._templates = Templates(own, *folders, filters=filters, functions=_FUNCTIONS)
 
     async def made(
         self, template: str, build: Callable[[], Awaitable[Report]], around: Mapping[str, Any]

@@ -77,8 +77,7 @@
     scrollTo({ left: scroll[0], top: scroll[1], behavior: "instant" });
   };
 
-  // Events say that something changed; the page is then fetched at once. The timer goes on for readings.
-  // With the position that it knows, a reader gets what was just drawn for another one.
+  // After an event, the page is fetched as drawn for all readers. The timer goes on for readings.
   let events = null, seen = "", missed = false;
   const position = () => document.getElementById("main").dataset.live;
   const listen = () => {
@@ -111,8 +110,8 @@
     try {
       const url = new URL(location.href);
       url.hash = "";
-      const headers = { accept: "text/html" };
-      if (seen || position()) headers["last-event-id"] = seen || position();
+      const known = seen || position(), headers = { accept: "text/html" };
+      if (known) headers["last-event-id"] = known;
       seen = "";
       const answer = await fetch(url, { headers, cache: "no-store", redirect: "error", signal: running.signal });
       const html = await answer.text();
@@ -129,10 +128,8 @@
       next();
     }
     last = new Date();
-    if (missed) {
-      missed = false;
-      refresh();
-    }
+    if (missed) refresh();
+    missed = false;
   };
   let last = new Date();
 
