@@ -3,7 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -125,7 +125,9 @@ def clock(at: str) -> str:
     return at if moment is None else rfc3339.seconds(moment)[:-1].replace("T", " ") + " UTC"
 
 
-# Pages call these hundreds of times: as macros, they would take ten times as long.
+# Pages call these thousands of times with few values: as macros, they would take ten times as long.
+# Markup equals the text that it is made of: `typed` keeps both apart.
+_remembered = lru_cache(maxsize=4096, typed=True)
 
 
 def _text(value: Any) -> Markup:
@@ -137,16 +139,19 @@ def _markup(*parts: str) -> Markup:
     return Markup("".join(parts))  # noqa: S704 (the callers below escape)
 
 
+@_remembered
 def state(kind: str, word: Any) -> Markup:
     """Return a state: the word says it; the stylesheet adds a shape and a colour for its kind: good, warn, bad, off."""
     return _markup('<span class="state ', _text(kind), '">', _text(word), "</span>")
 
 
+@_remembered
 def name(text: Any) -> Markup:
     """Return a name that others chose: isolated, so that its writing direction does not reorder what stands beside it."""
     return _markup('<bdi class="name">', _text(text), "</bdi>")
 
 
+@_remembered
 def link(root: str, href: str, text: Any) -> Markup:
     """Return a link inside the pages; `href` is relative to `/`."""
     return _markup('<a href="', _text(root), _text(href), '">', name(text), "</a>")
@@ -155,6 +160,16 @@ def link(root: str, href: str, text: Any) -> Markup:
 def moment(at: str) -> Markup:
     """Return a time in RFC 3339 as UTC; the script shows it in the reader's time zone, with UTC in the title."""
     return _markup('<time datetime="', _text(at), '">', _text(clock(at)), "</time>")
+
+
+def labels(found: Mapping[str, str]) -> Markup:
+    """Return labels as `key=value`, separated by commas."""
+    return Markup(", ").join(map(_label, found, found.values()))
+
+
+@_remembered
+def _label(key: str, value: str) -> Markup:
+    return _markup("<code>", name(key), "=", name(value), "</code>")
 
 
 def age(seconds: float | None) -> str:
@@ -175,6 +190,7 @@ _FUNCTIONS: Mapping[str, Callable[..., str]] = {
     "html_link": link,
     "html_moment": moment,
     "html_age": age,
+    "html_labels": labels,
 }
 
 

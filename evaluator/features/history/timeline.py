@@ -31,6 +31,7 @@ _TRACKS = 64
 _NONE = 255
 _OF_COMPLIANCE = np.array([STRATEGIES.index(name) for name in COMPLIANCE])
 _KINDS = frozenset(TRANSITIONS)
+_WORDS = tuple(phase.word for phase in Phase)
 
 
 class Row(NamedTuple):
@@ -50,7 +51,7 @@ class Row(NamedTuple):
         edges = np.flatnonzero(np.diff(self.phases)) + 1
         bounds = [0, *edges.tolist(), len(self.phases)]
         return [
-            [begin, end - begin, Phase(int(self.phases[begin])).word]
+            [begin, end - begin, _WORDS[self.phases[begin]]]
             for begin, end in itertools.pairwise(bounds)
             if end > begin and self.phases[begin]
         ]
@@ -73,7 +74,7 @@ class Timeline:
                 {
                     "name": row.name,
                     "transitions": row.transitions,
-                    "now": Phase(int(row.phases[-1])).word,
+                    "now": _WORDS[row.phases[-1]],
                     "violatedShare": round(row.violated_share, 4),
                     "runs": row.runs(),
                 }

@@ -5,6 +5,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,7 @@ def path(runs: Iterable[Sequence[Any]], word: str, top: int, height: int) -> str
 def object_link(section: str) -> Callable[[str, str], Markup]:
     """Return a function that links to a namespaced object, by the root and namespace/name."""
 
+    @lru_cache(maxsize=4096)
     def made(root: str, named: str) -> Markup:
         namespace, _, rest = named.partition("/")
         return link(root, f"{section}/{segment(namespace)}/{segment(rest)}", named)
@@ -81,12 +83,13 @@ def object_link(section: str) -> Callable[[str, str], Markup]:
     return made
 
 
+@lru_cache(maxsize=4096)
 def node_link(root: str, node: str) -> Markup:
     """Return a link to a node."""
     return link(root, f"nodes/{segment(node)}", node)
 
 
-_FUNCTIONS = {
+_FUNCTIONS: Mapping[str, Callable[..., str]] = {
     "html_policy": object_link("policies"),
     "html_pod": object_link("pods"),
     "html_gang": object_link("gangs"),

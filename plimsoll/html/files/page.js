@@ -77,7 +77,7 @@
     scrollTo({ left: scroll[0], top: scroll[1], behavior: "instant" });
   };
 
-  // After an event, the page is fetched as drawn for all readers. The timer goes on for readings.
+  // After an event, the page is fetched as drawn for all. The timer goes on for readings.
   let events = null, seen = "", missed = false;
   const position = () => document.getElementById("main").dataset.live;
   const listen = () => {

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import UndefinedError
+from markupsafe import Markup
 
-from plimsoll.html.templates import Templates, root_of, segment
+from plimsoll.html.templates import Templates, link, name, root_of, segment, state
 
 PAGE = """{% extends "base.html" %}{% from "macros.html" import state, name, link, nav, age %}
 {% block nav %}{{ nav(root, "nodes", "Nodes", true) }}{% endblock %}
@@ -124,3 +125,13 @@ def test_no_template_switches_escaping_off() -> None:
             assert "autoescape" not in text, path
             assert "style=" not in text, f"{path}: the Content-Security-Policy forbids it"
             assert not re.search(r"<[^>]*\son\w+=", text), path
+
+
+def test_text_that_equals_markup_is_escaped_before_and_after_it() -> None:
+    """Results are remembered; a markup equals the text that it is made of."""
+    for text in ("<b>first</b>", "<b>second</b>"):
+        made = {}
+        for value in (Markup(text), text) if "first" in text else (text, Markup(text)):
+            made[type(value)] = (name(value), link("../", "nodes", value), state("bad", value))
+        assert all(text in shown for shown in made[Markup])
+        assert all("<b>" not in shown and "&lt;b&gt;" in shown for shown in made[str])

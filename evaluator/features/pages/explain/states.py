@@ -63,6 +63,7 @@ _LABELS = np.array(
 )
 """By `Phase`: the state of a node, for strategies that determine compliance and for others."""
 
+_WORDS = tuple(state.word for state in NodeState)
 WORDS = tuple(state.word for state in reversed(NodeState))
 """All states as words, the worst first."""
 
@@ -107,7 +108,7 @@ def strip(codes: Codes, columns: int = COLUMNS) -> dict[str, Any]:
     begins = np.concatenate([[0], edges]) if len(codes) else edges
     ends = np.concatenate([edges, [len(codes)]])
     runs: list[Sequence[int | str]] = [
-        [begin, end - begin, NodeState(code).word]
+        [begin, end - begin, _WORDS[code]]
         for begin, end, code in zip(
             begins.tolist(), ends.tolist(), codes[begins].tolist(), strict=False
         )
