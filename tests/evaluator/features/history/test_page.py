@@ -336,7 +336,7 @@ async def test_live_page_is_drawn_once_for_all_its_readers_and_shows_the_last_ch
         pages.now += 10.0
         for part in range(10):  # readers ask one after another, and meanwhile it changes again
             text = f"labels: storm-{interval}-{part}"
-            pages.history.add(Kind.WRITTEN, NOW, node="node-a", text=text)
+            pages.history.add(ActionKind.WRITTEN, NOW, node="node-a", text=text)
             event = await pages.event("/", positions[part])
             positions[part] = event["id"]
             if "event" in event:
@@ -358,7 +358,7 @@ async def test_live_page_is_drawn_once_for_all_its_readers_and_shows_the_last_ch
 async def test_reader_of_a_recent_drawing_asks_again_when_it_may_be_drawn_again(pages):
     position = pages.live.position
     assert "labels: late" not in await pages.get("/", last=position)
-    pages.history.add(Kind.WRITTEN, NOW, node="node-a", text="labels: late")
+    pages.history.add(ActionKind.WRITTEN, NOW, node="node-a", text="labels: late")
     event = await pages.event("/", position)
     assert (event.keys(), event["id"]) == ({"retry", "id"}, position)
     assert 1_000 <= int(event["retry"]) <= 10_000
@@ -385,7 +385,7 @@ async def test_drawing_is_shared_by_requests_for_the_same_page_only(pages):
         text = await pages.get(path, last=position, **query)
         assert text not in seen.values()
         seen[path, tuple(query.items())] = text
-        pages.history.add(Kind.LEADER, NOW, text="another replica leads")
+        pages.history.add(ActionKind.LEADER, NOW, text="another replica leads")
         assert await pages.get(path, last=position, live="x", **query) == text
     for name in ("ns/web", "other/web"):
         await pages.get("/pods", 404, last=position, pod=name)
