@@ -24,7 +24,7 @@ from plimsoll.http.types import Handler
 from sandbox.pki import CertificateAuthority, KeyPair
 from tests import preloaded
 from tests.examples import load_settings
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, patient
 from tests.workers import (  # noqa: F401  hooks
     pytest_collection,
     pytest_collection_modifyitems,
@@ -267,7 +267,7 @@ async def serve() -> AsyncIterator[Callable[..., Awaitable[Site]]]:
     async with contextlib.AsyncExitStack() as stack:
 
         async def start(handler: Handler, limits: Limits | None = None, **more: Any) -> Site:
-            server = Server(handler, limits=limits, **more)
+            server = Server(handler, limits=limits or patient(Limits()), **more)
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
             return Site(address, server, stack)

@@ -35,17 +35,14 @@ async def open_stream(
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if context is None:
             return await _plain(client)
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + limits.handshake
-        async with asyncio.timeout_at(deadline):
-            first = await _first_byte(client)
+        first = await _first_byte(client, limits.handshake)
     except BaseException:
         client.close()
         raise
     if first.isalpha():
         await _refuse_plain_http(await _plain(client), limits.linger)
         raise PlainHttpError("a plain HTTP request on a TLS port")
-    return await _secured(client, context, max(deadline - loop.time(), 0.001), limits.linger)
+    return await _secured(client, context, limits.handshake, limits.linger)
 
 
 async def _plain(client: socket.socket) -> Transport:
@@ -73,16 +70,22 @@ async def _secured(
     return stream
 
 
-async def _first_byte(client: socket.socket) -> bytes:
-    """Wait for the first byte and return it without consuming it; empty if the client has closed its half."""
+async def _first_byte(client: socket.socket, patience: float) -> bytes:
+    """Wait for the first byte and return it without consuming it; empty if the client has closed its half.
+
+    Raises TimeoutError unless it has arrived by then: it may be read later, when this process gets to it.
+    """
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(client, _settle, readable)
     try:
-        await readable
+        await asyncio.wait([readable], timeout=patience)
     finally:
         loop.remove_reader(client)
-    return client.recv(1, socket.MSG_PEEK)
+    try:
+        return client.recv(1, socket.MSG_PEEK)
+    except BlockingIOError as error:
+        raise TimeoutError("no TLS handshake") from error
 
 
 def _settle(readable: asyncio.Future[None]) -> None:

@@ -26,7 +26,7 @@ class Limits:
     """Times in seconds, sizes in bytes."""
 
     handshake: float = 5.0
-    """Timeout of a TLS handshake."""
+    """Timeout of a TLS handshake's first byte, and from there of the handshake: at its start, this process may be late."""
     header: float = 5.0
     """From the first byte of a request to the end of its header; also from accepting a connection to its first byte."""
     body: float = 30.0

@@ -94,6 +94,10 @@ class Transport(asyncio.BufferedProtocol):
         """Return received data, at least one byte; empty once the peer has closed its half."""
         while not self._back and not self._kept and not self._ended:
             await self._read()
+        return self.received()
+
+    def received(self) -> bytes:
+        """Return what has been received and not been read yet."""
         if self._back:
             data, self._back = self._back, b""
             return data

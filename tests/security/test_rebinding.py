@@ -11,6 +11,7 @@ from plimsoll.http.addresses import Address
 from plimsoll.http.routes import without_rebinding
 from plimsoll.http.types import Peer, Request
 from tests.evaluator.features.pages.conftest import PagesOfPolicies
+from tests.patience import patient
 
 OPEN = frozenset({"/healthz"})
 REBOUND = [
@@ -26,8 +27,9 @@ PAGES = ["/metrics", "/", "/index.json", "/policies/shop", "/explain", "/assets/
 
 
 @pytest.fixture
-async def get(dial):
+async def get(dial, monkeypatch):
     """A client on loopback, as `kubectl port-forward` is one in the pod."""
+    monkeypatch.setattr(ops_port, "LIMITS", patient(ops_port.LIMITS))
     pages = PagesOfPolicies()
     server = ops_port.server(
         Settings(), None, Metrics(), pages.server.answer, pages.targets.resource_path

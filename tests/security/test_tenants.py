@@ -18,6 +18,7 @@ from plimsoll.http.addresses import Address
 from tests.evaluator.features.gangs.conftest import _capacity, _gangs, _resident
 from tests.evaluator.features.gangs.outcomes import NOW
 from tests.evaluator.features.pages.conftest import PagesOfPolicies
+from tests.patience import patient
 
 OWN, OTHER = "shop", "workshop"
 """One name is part of the other, as `search=shop/` would confuse them."""
@@ -178,7 +179,8 @@ def gang_explainer():
 
 
 @pytest.fixture
-async def tenants(authority, dial):
+async def tenants(authority, dial, monkeypatch):
+    monkeypatch.setattr(ops_port, "LIMITS", patient(ops_port.LIMITS))
     read = []
 
     async def read_pod(namespace, name):

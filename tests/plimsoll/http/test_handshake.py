@@ -1,6 +1,7 @@
 """TLS handshakes: accepted clients, and plain HTTP on a TLS port."""
 
 import asyncio
+import contextlib
 import gc
 import shutil
 import socket
@@ -84,3 +85,75 @@ async def test_silent_client_allocates_no_tls_memory(site, until):
     silent = [await site.connect() for _ in range(20)]
     await until(lambda: site.server.connections == len(silent))
     assert not [p for p in gc.get_objects() if isinstance(p, SSLProtocol) and p._server_side]
+
+
+@pytest.fixture
+async def stall(monkeypatch):
+    """Let time pass in which the event loop does nothing."""
+    loop, passed = asyncio.get_running_loop(), 0.0
+    clock = loop.time
+    monkeypatch.setattr(loop, "time", lambda: clock() + passed)
+
+    def stop_for(seconds):
+        nonlocal passed
+        passed += seconds
+
+    return stop_for
+
+
+async def accepted(site, until):
+    """A connection for which the server waits."""
+    plain = socket.create_connection(("127.0.0.1", site.address.port), timeout=PATIENCE)
+    await until(lambda: site.server.connections == 1)
+    await turns()
+    return plain
+
+
+async def turns():
+    """Let the server wait for the client again."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_handshake_begun_in_time_is_completed_by_a_server_that_stalls(
+    authority, serve, until, stall
+):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(*authority.issue("server"))
+    limits = Limits(handshake=PATIENCE, header=PATIENCE)
+    site = await serve(hello, limits, tls=lambda: Tls(context))
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = authority.client().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
+    with await accepted(site, until) as plain:
+        with pytest.raises(ssl.SSLWantReadError):
+            client.do_handshake()
+        plain.sendall(outgoing.read())
+        stall(2 * PATIENCE)
+        while not client.version():
+            incoming.write(await asyncio.to_thread(plain.recv, 65536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                client.do_handshake()
+        client.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        plain.sendall(outgoing.read())
+        answered = b""
+        while not answered:
+            incoming.write(await asyncio.to_thread(plain.recv, 65536))
+            with contextlib.suppress(ssl.SSLWantReadError):
+                answered = client.read()
+    assert answered.startswith(b"HTTP/1.1 200 OK\r\n")
+
+
+@pytest.mark.parametrize("before", [0, 1])
+async def test_request_that_came_in_time_is_answered_by_a_server_that_stalled(
+    serve, until, stall, before
+):
+    site = await serve(hello, Limits(header=PATIENCE, idle=PATIENCE))
+    with await accepted(site, until) as plain:
+        for _ in range(before):
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert await asyncio.to_thread(plain.recv, 65536)
+            await turns()
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        stall(2 * PATIENCE)
+        answered = await asyncio.to_thread(plain.recv, 65536)
+    assert answered.startswith(b"HTTP/1.1 200 OK\r\n")

@@ -15,7 +15,7 @@ from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenRev
 from evaluator.features.pages.targets import Targets
 from plimsoll.http.addresses import Address
 from plimsoll.http.types import Response
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, patient
 
 PROMETHEUS = "Authorization: Bearer prometheus"
 TENANT = "Authorization: Bearer tenant"
@@ -62,8 +62,9 @@ def settings(authority):
 
 
 @pytest.fixture
-async def start(api):
+async def start(api, monkeypatch):
     """Serve with these settings; return the port."""
+    monkeypatch.setattr(ops_port, "LIMITS", patient(ops_port.LIMITS))
     servers = []
 
     async def run(settings):
