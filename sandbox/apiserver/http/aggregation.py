@@ -38,6 +38,8 @@ _RETURNED = ("Content-Type", "Content-Encoding", "ETag", "Retry-After")
 _CHECK_PERIOD = 1.0
 _CHECK_TIMEOUT, _TIMEOUT = 5.0, 30.0
 """Seconds."""
+_CHECK_ATTEMPTS = 5
+"""Requests of one check, of which one must succeed, as in kube-aggregator: one of a Service's endpoints may be gone."""
 
 
 class Aggregator:
@@ -139,15 +141,20 @@ class Aggregator:
         if problem := self._missing(spec["service"]):
             return problem
         path = f"/apis/{spec['group']}/{spec['version']}"
-        try:
-            async with self._send(obj, "GET", path, _AGGREGATOR, _CHECK_TIMEOUT) as response:
-                if 200 <= response.status < 300:
-                    return _condition("True", "Passed", "all checks passed")
-                reason = f"bad status from {path}: {response.status}"
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            reason = (
-                f"failing or missing response from {path}: {str(error) or type(error).__name__}"
-            )
+        clock = asyncio.get_running_loop().time
+        reason, end = "", clock() + _CHECK_TIMEOUT
+        for attempt in range(_CHECK_ATTEMPTS):
+            if attempt and clock() > end:
+                break
+            try:
+                async with self._send(obj, "GET", path, _AGGREGATOR, _CHECK_TIMEOUT) as response:
+                    if 200 <= response.status < 300:
+                        return _condition("True", "Passed", "all checks passed")
+                    reason = f"bad status from {path}: {response.status}"
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                reason = (
+                    f"failing or missing response from {path}: {str(error) or type(error).__name__}"
+                )
         return _condition("False", "FailedDiscoveryCheck", reason)
 
     def _missing(self, service: Json) -> Json | None:

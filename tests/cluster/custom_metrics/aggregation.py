@@ -26,6 +26,7 @@ class Balancer:
     def __init__(self, *ports):
         self._ports = [*ports]
         self._server = None
+        self._relays = set()
         self.port = 0
 
     async def start(self):
@@ -34,18 +35,31 @@ class Balancer:
 
     async def close(self):
         self._server.close()
+        for relay in self._relays:
+            relay.cancel()
+        await asyncio.gather(*self._relays, return_exceptions=True)
         await self._server.wait_closed()
 
     async def _relay(self, reader, writer):
+        task, ends = asyncio.current_task(), [writer]
+        self._relays.add(task)
         self._ports.append(self._ports.pop(0))
-        for port in tuple(self._ports):  # other connections change the order meanwhile
-            with contextlib.suppress(OSError):
-                onward = await asyncio.open_connection("127.0.0.1", port)
-                break
-        else:
-            writer.transport.abort()
-            return
-        await asyncio.gather(_copy(reader, onward[1]), _copy(onward[0], writer))
+        try:
+            for port in tuple(self._ports):  # other connections change the order meanwhile
+                with contextlib.suppress(OSError):
+                    onward = await asyncio.open_connection("127.0.0.1", port)
+                    break
+            else:
+                writer.transport.abort()
+                return
+            ends.append(onward[1])
+            await asyncio.gather(_copy(reader, onward[1]), _copy(onward[0], writer))
+        except asyncio.CancelledError:
+            for end in ends:
+                end.transport.abort()
+            raise
+        finally:
+            self._relays.discard(task)
 
 
 async def _copy(reader, writer):

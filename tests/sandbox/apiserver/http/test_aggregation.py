@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import itertools
 import ssl
 import subprocess
 
@@ -37,9 +38,15 @@ def pki(tmp_path_factory):
 
 @pytest.fixture
 async def program(pki):
-    """A program that requires the front proxy's certificate and repeats what it receives; returns its URL."""
+    """A program that requires the front proxy's certificate and repeats what it receives; returns its URL.
+
+    Below /broken, each second request fails, the first one too.
+    """
+    numbers = itertools.count()
 
     async def answer(request):
+        if request.path.startswith("/broken") and next(numbers) % 2 == 0:
+            return web.Response(status=502)
         if request.path == "/apis":
             return web.json_response({"items": [DISCOVERED]})
         subject = request.transport.get_extra_info("peercert")["subject"]
@@ -150,6 +157,16 @@ async def test_reason_says_what_is_missing(client, server, pki):
     await condition(client, "Passed")
     server.serve_as("default", "metrics", "https", "https://127.0.0.1:1")
     assert (await condition(client, "FailedDiscoveryCheck"))["status"] == "False"
+
+
+async def test_service_is_available_while_one_of_its_endpoints_fails(client, server, program, pki):
+    server.serve_as("default", "metrics", "https", f"{program}/broken")
+    await client.create(SERVICES, service())
+    await client.create(API_SERVICES, api_service(pki))
+    async with asyncio.timeout(PATIENCE):
+        while not (status := (await client.get(API_SERVICES, NAME)).get("status")):  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    assert status["conditions"][0]["reason"] == "Passed"
 
 
 async def test_program_with_a_certificate_of_another_ca_is_not_available(client, pki, tmp_path):
