@@ -12,7 +12,7 @@ from typing import Any
 
 import agent.config
 import evaluator.config
-import evaluator.tools.adopt_labels.main
+import evaluator.tools.adopt_labels
 import evaluator.tools.check_apiservice.main
 import evaluator.tools.clean.main
 import evaluator.tools.configure_scheduler.main
@@ -117,7 +117,7 @@ def flags_page() -> Iterator[str]:
     yield from _program(
         "plimsoll-evaluator adopt-labels",
         "Usage: [switching-from-tas.md](switching-from-tas.md).",
-        evaluator.tools.adopt_labels.main.AdoptSettings,
+        evaluator.tools.adopt_labels.AdoptSettings,
     )
     yield from _program(
         "plimsoll-evaluator clean",

@@ -44,7 +44,7 @@ Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or
 """
 
 COMMANDS = {
-    "adopt-labels": "adopt_labels.main",
+    "adopt-labels": "adopt_labels",
     "backtest": "backtest.main",
     "check": "check.main",
     "check-apiservice": "check_apiservice.main",
@@ -52,7 +52,7 @@ COMMANDS = {
     "configure-scheduler": "configure_scheduler.main",
     "record": "record",
     "simulate": "simulate.main",
-    "test": "policy_test.main",
+    "test": "policy_test",
 }
 """The module in `evaluator.tools` of each subcommand; its function `main` gets the arguments after the command."""
 

@@ -35,11 +35,11 @@ from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
+from evaluator.core.sources import custom_metrics, prometheus_vector
 from evaluator.core.sources.agents.authn import TokenAuthenticator
 from evaluator.core.sources.agents.stream import StreamProtocol, parse
+from evaluator.core.sources.answer import MeasurementTime, SourceError, moment
 from evaluator.core.sources.custom_metrics import CustomMetrics
-from evaluator.core.sources.formats import metric_value_list, prometheus_vector
-from evaluator.core.sources.formats.answer import MeasurementTime, SourceError, moment
 from evaluator.core.sources.prometheus import parse_queries
 from evaluator.features.gangs.core import admission
 from evaluator.features.gangs.core.controllers import (
@@ -240,7 +240,7 @@ def a_report(data):
 
 def metric_values(data):
     with documented(SourceError):
-        _readings(metric_value_list.parse(data, NOW))
+        _readings(custom_metrics.parse_list(data, NOW))
 
 
 def a_vector(data):

@@ -10,12 +10,12 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.readings.merged import AGENTS, Merged, Readings
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
+from evaluator.core.sources.answer import NodeNames
 from evaluator.core.sources.custom_metrics import Api, CustomMetrics
-from evaluator.core.sources.formats.answer import NodeNames
-from evaluator.core.sources.formats.prometheus_vector import Join
 from evaluator.core.sources.options import CUSTOM_METRICS, SourceOptions
 from evaluator.core.sources.poller import Poller, PollTimings, Source
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries
+from evaluator.core.sources.prometheus_vector import Join
 
 
 class Registrations:

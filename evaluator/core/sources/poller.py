@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.readings.polled import PolledReadings
-from evaluator.core.sources.formats.answer import PolledAnswer, SourceError
+from evaluator.core.sources.answer import PolledAnswer, SourceError
 from plimsoll import durations, logs
 
 _NAMED = 5

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import aiohttp
 
-from evaluator.core.sources.formats import prometheus_vector
-from evaluator.core.sources.formats.answer import PolledAnswer, SourceError, moment
-from evaluator.core.sources.formats.prometheus_vector import Join
+from evaluator.core.sources import prometheus_vector
+from evaluator.core.sources.answer import PolledAnswer, SourceError, moment
+from evaluator.core.sources.prometheus_vector import Join
 from evaluator.core.tls import TlsError
 from plimsoll import VERSION, durations, logs, strictyaml
 from plimsoll.text import one_line, redacted, shown

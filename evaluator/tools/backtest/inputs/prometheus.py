@@ -11,10 +11,10 @@ import numpy as np
 
 from evaluator.core.model.node_index import Floats, NodeIndex
 from evaluator.core.simulation import Period
-from evaluator.core.sources.formats import prometheus_vector
-from evaluator.core.sources.formats.answer import SourceError
-from evaluator.core.sources.formats.prometheus_vector import MatrixSeries
+from evaluator.core.sources import prometheus_vector
+from evaluator.core.sources.answer import SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries
+from evaluator.core.sources.prometheus_vector import MatrixSeries
 from evaluator.tools.backtest.inputs.source import (
     ALLOCATABLE,
     NODE_INFO,

@@ -14,7 +14,7 @@ import numpy as np
 from evaluator.core.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import Floats, NodeIndex
 from evaluator.core.simulation import Period
-from evaluator.core.sources.formats.answer import NodeNames, named
+from evaluator.core.sources.answer import NodeNames, named
 from evaluator.tools.backtest.inputs.openmetrics import TextSeries
 from evaluator.tools.replay.run import Resources
 from evaluator.tools.replay.samples import Recording, Series

@@ -5,8 +5,8 @@ import datetime
 
 import pytest
 
+from evaluator.core.sources.answer import SourceError
 from evaluator.core.sources.custom_metrics import CustomMetrics
-from evaluator.core.sources.formats.answer import SourceError
 
 GROUP = "/apis/custom.metrics.k8s.io"
 NOON = datetime.datetime(2026, 11, 20, 12, tzinfo=datetime.UTC)

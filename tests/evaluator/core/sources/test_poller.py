@@ -10,7 +10,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.polled import PolledReadings
-from evaluator.core.sources.formats.answer import PolledAnswer, SourceError
+from evaluator.core.sources.answer import PolledAnswer, SourceError
 from evaluator.core.sources.poller import Poller, PollTimings
 from tests.patience import PATIENCE
 

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 from aiohttp import web
 
-from evaluator.core.sources.formats.answer import SourceError
+from evaluator.core.sources.answer import SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries
 from evaluator.core.tls import TlsError
 from tests.patience import PATIENCE

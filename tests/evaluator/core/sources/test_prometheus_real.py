@@ -14,7 +14,7 @@ import pytest
 
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Address, Node, NodeStatus
-from evaluator.core.sources.formats.answer import NodeNames, SourceError
+from evaluator.core.sources.answer import NodeNames, SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries, parse_queries
 from tests.patience import PATIENCE
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.sources.formats import metric_value_list
-from evaluator.core.sources.formats.answer import MeasurementTime
+from evaluator.core.sources import custom_metrics
+from evaluator.core.sources.answer import MeasurementTime
 from evaluator.features.custom_metrics import formats
 
 NOW = 1_700_000_000
@@ -29,7 +29,7 @@ def encoded(version, found, metric="load"):
 @given(readings, st.sampled_from(["v1beta1", "v1beta2"]), st.text(min_size=1, max_size=9))
 def test_source_reads_every_value_and_time_that_is_served(found, version, metric):
     body = encoded(version, found, metric)
-    answer = metric_value_list.parse(body, MeasurementTime(here=float(NOW), there=float(NOW)))
+    answer = custom_metrics.parse_list(body, MeasurementTime(here=float(NOW), there=float(NOW)))
     assert answer.flaws == ()
     read = {name: (reading.value, reading.at) for name, reading in answer.readings.items()}
     assert read == found

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from evaluator.tools.adopt_labels import managed_fields
+from evaluator.tools import adopt_labels
 
 PREFIX = "telemetry.aware.scheduling."
 
@@ -41,7 +41,7 @@ def node(labels, *managers):
 )
 def test_only_labels_of_policies_are_candidates(key, value, ours):
     found = node({key: value}, ("tas", "Update", [key]))
-    assert managed_fields.candidates(found, {"demo"}).keys() == ({key} if ours else set())
+    assert adopt_labels.candidates(found, {"demo"}).keys() == ({key} if ours else set())
 
 
 @pytest.mark.parametrize(
@@ -65,14 +65,14 @@ def test_only_labels_of_policies_are_candidates(key, value, ours):
 )
 def test_labels_applied_by_another_manager_are_no_candidates(managers, ours):
     found = node({"demo": "violating"}, *managers)
-    assert managed_fields.candidates(found, {"demo"}).keys() == ({"demo"} if ours else set())
+    assert adopt_labels.candidates(found, {"demo"}).keys() == ({"demo"} if ours else set())
 
 
 def test_other_owners_keep_their_other_fields():
     found = node({}, ("tas", "Update", ["demo", "mine"]), ("kubelet", "Update", ["zone"]))
     found["metadata"]["managedFields"][1]["fieldsV1"]["f:status"] = {"f:x": {}}
     before = json.dumps(found)
-    tas, kubelet, ours = managed_fields.adopted(found, {"demo"}, at="T1")
+    tas, kubelet, ours = adopt_labels.adopted(found, {"demo"}, at="T1")
     assert json.dumps(found) == before, "the input is not modified"
     assert tas["fieldsV1"]["f:metadata"]["f:labels"] == {"f:mine": {}}
     assert kubelet == found["metadata"]["managedFields"][1]
@@ -88,5 +88,5 @@ def test_other_owners_keep_their_other_fields():
 
 def test_entries_without_fields_are_dropped():
     found = node({}, ("tas", "Update", ["demo"]), ("plimsoll", "Apply", ["own"]))
-    (ours,) = managed_fields.adopted(found, {"demo"}, at="T1")
+    (ours,) = adopt_labels.adopted(found, {"demo"}, at="T1")
     assert ours["fieldsV1"]["f:metadata"]["f:labels"] == {"f:own": {}, "f:demo": {}}

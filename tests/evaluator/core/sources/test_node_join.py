@@ -4,7 +4,7 @@ import pytest
 
 from evaluator.core.model.metadata import ObjectMeta
 from evaluator.core.model.node import Address, Node, NodeStatus
-from evaluator.core.sources.formats.answer import NodeNames
+from evaluator.core.sources.answer import NodeNames
 
 
 def node(name, *addresses, hostname=None):

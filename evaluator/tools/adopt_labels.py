@@ -1,9 +1,15 @@
-"""The command `plimsoll-evaluator adopt-labels`: moves the ownership of Telemetry Aware Scheduling's labels, node by node."""
+"""The command `plimsoll-evaluator adopt-labels`: moves the ownership of Telemetry Aware Scheduling's (TAS) labels, node by node.
+
+TAS wrote labels by JSON patch, so its field manager owns them for good: server-side apply, even with force, only shares
+ownership of an unchanged value, and a later apply without the label would not delete it. Moving the entry in
+`managedFields` changes the owner and no label.
+"""
 
 import asyncio
+import copy
 import os
 import sys
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,26 +19,22 @@ from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.resources import NODES, POLICIES, APIResource
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.model.node_labels import LabelApply
-from evaluator.tools.adopt_labels import managed_fields
+from evaluator.core.model.node_labels import FIELD_MANAGER, PREFIX, LabelApply
+from evaluator.core.policy.types import VIOLATING
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.text import counted
 
+Object = Mapping[str, Any]
 PASSES = 5
 """Lists of all nodes before the command gives up."""
 _PAUSE = 2.0
 """Seconds between two passes."""
-_RATE, _BURST = 50, 100
-"""Writes per second on average, and at once: the evaluator's default for node labels."""
 _GONE = 404
 _RETRYABLE = frozenset({0, 409, 429})
 """Besides 5xx: no answer, the node has changed since the list, too many requests."""
-
-Report = Callable[[str, Collection[str]], None]
-"""Receives a node's name and the label keys to take over on it."""
 PROGRAM = "plimsoll-evaluator adopt-labels"
 _ABOUT = """
 Takes over the node labels that Telemetry Aware Scheduling wrote for the policies of this cluster: <policy>=violating and
@@ -50,6 +52,91 @@ example:
   plimsoll-evaluator adopt-labels
   kubectl -n plimsoll exec deployment/plimsoll-evaluator -- plimsoll-evaluator adopt-labels
 """
+
+
+def candidates(node: Object, policies: Collection[str]) -> dict[str, str]:
+    """The labels to take over: those of TAS for policies of these names that Plimsoll does not own alone.
+
+    Labels that another manager set by server-side apply are left out: that manager declares them as its own. A node
+    without `managedFields` has no owners recorded; all its labels of TAS are candidates.
+    """
+    meta = node["metadata"]
+    labels = meta.get("labels") or {}
+    named = {key for key, value in labels.items() if _is_tas_label(key, value, policies)}
+    entries = meta.get("managedFields") or ()
+    if entries:
+        applied, written = set[str](), set[str]()
+        for entry in entries:
+            if entry.get("operation") == "Update":
+                written.update(_keys(entry))
+            elif not _is_ours(entry):
+                applied.update(_keys(entry))
+        named = (named & written) - applied
+    return {key: labels[key] for key in sorted(named)}
+
+
+def adopted(node: Object, keys: Collection[str], *, at: str) -> list[dict[str, Any]]:
+    """The node's `managedFields` with Plimsoll as the only owner of these label keys since `at` (RFC 3339)."""
+    entries = copy.deepcopy(list(node["metadata"].get("managedFields") or ()))
+    for entry in entries:
+        if entry.get("operation") == "Update":
+            _remove(entry, keys)
+    kept = [entry for entry in entries if entry.get("fieldsV1")]
+    ours = next((entry for entry in kept if _is_ours(entry)), None)
+    if ours is None:
+        ours = {
+            "manager": FIELD_MANAGER,
+            "operation": "Apply",
+            "apiVersion": "v1",
+            "time": at,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {},
+        }
+        kept.append(ours)
+    labels = ours["fieldsV1"].setdefault("f:metadata", {}).setdefault("f:labels", {})
+    labels.update({f"f:{key}": {} for key in keys})
+    return kept
+
+
+def _is_tas_label(key: str, value: str, policies: Collection[str]) -> bool:
+    """`<policy>=violating`, and all keys under the prefix of a policy's labeling rules."""
+    if key in policies:
+        return value == VIOLATING
+    policy, separator, _name = key.removeprefix(PREFIX).rpartition("/")
+    return key.startswith(PREFIX) and bool(separator) and policy in policies
+
+
+def _is_ours(entry: Object) -> bool:
+    return (entry.get("manager"), entry.get("operation"), entry.get("subresource", "")) == (
+        FIELD_MANAGER,
+        "Apply",
+        "",
+    )
+
+
+def _keys(entry: Object) -> Iterator[str]:
+    fields = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:labels", {})
+    return (field[2:] for field in fields if field.startswith("f:"))
+
+
+def _remove(entry: dict[str, Any], keys: Collection[str]) -> None:
+    """Remove keys from an entry, and the parents that become empty."""
+    fields = entry.get("fieldsV1") or {}
+    meta = fields.get("f:metadata", {})
+    labels = meta.get("f:labels", {})
+    for key in keys:
+        labels.pop(f"f:{key}", None)
+    if "f:labels" in meta and not labels:
+        del meta["f:labels"]
+    if "f:metadata" in fields and not meta:
+        del fields["f:metadata"]
+
+
+_RATE, _BURST = 50, 100
+"""Writes per second on average, and at once: the evaluator's default for node labels."""
+
+Report = Callable[[str, Collection[str]], None]
+"""Receives a node's name and the label keys to take over on it."""
 
 
 class IncompleteError(Exception):
@@ -101,7 +188,7 @@ class LabelMigration:
         """The nodes with labels to take over, and these labels."""
         policies = {policy["metadata"]["name"] async for policy in self._list(POLICIES)}
         async for node in self._list(NODES):
-            if labels := managed_fields.candidates(node, policies):
+            if labels := candidates(node, policies):
                 yield node, labels
 
     async def _list(self, resource: APIResource) -> AsyncIterator[dict[str, Any]]:
@@ -124,7 +211,7 @@ class LabelMigration:
                 # The API server now creates managedFields. The next pass reads and changes them.
                 await self._kube.apply_node_labels(LabelApply(meta["name"], meta["uid"], labels))
                 return False
-            fields = managed_fields.adopted(node, labels, at=now())
+            fields = adopted(node, labels, at=now())
             await self._kube.put_managed_fields(node, fields)
         except KubeError as error:
             if error.status != _GONE:

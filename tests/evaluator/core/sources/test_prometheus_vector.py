@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.sources.formats import prometheus_vector
-from evaluator.core.sources.formats.answer import MeasurementTime, SourceError
+from evaluator.core.sources import prometheus_vector
+from evaluator.core.sources.answer import MeasurementTime, SourceError
 
 NOW = MeasurementTime(here=500.0, there=1_763_640_000.0)
 

@@ -1,28 +1,48 @@
-"""The command `plimsoll-evaluator test`: runs test files, compares decisions with what is expected, prints failures."""
+"""The command `plimsoll-evaluator test`: runs test files, compares decisions with what is expected, prints failures.
 
+A test file has policies, input series, and what policies are expected to decide at which times. Series are in the notation of
+`promtool test rules`, such as `0+10x30 _x3 stale`:
+https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/#series
+"""
+
+import math
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import STRATEGIES
 from evaluator.core.policy.types import Policy
-from evaluator.core.sources.formats.answer import named
+from evaluator.core.sources.answer import named
 from evaluator.tools.backtest.inputs import source
 from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError
 from evaluator.tools.check import manifests
 from evaluator.tools.check.manifests import PoliciesError
-from evaluator.tools.policy_test import document
-from evaluator.tools.policy_test.document import Case, Expectation, TestFile, TestFileError
 from evaluator.tools.replay.replay import Replay, Timing
 from evaluator.tools.replay.samples import Recording, Series, merged
+from plimsoll import strictyaml
 from plimsoll.commandline import Parser
+from plimsoll.decode import UNREADABLE
+from plimsoll.files import userfile
 from plimsoll.recording import series
-from plimsoll.text import counted
+from plimsoll.text import SentenceError, counted, shown
 
+STALE = None
+"""A stale marker: the metric is absent from here on."""
+MOST_VALUES = 1_000_000
+"""Values of one series."""
+
+_NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?[iI]nf|[nN]a[nN]"
+_VALUES = re.compile(
+    rf"({_NUMBER})(?:([-+](?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?))?(?:x(\d{{1,7}}))?"
+)
+_GAP = re.compile(r"_(?:x(\d{1,7}))?")
 T = TypeVar("T")
 PROGRAM = "plimsoll-evaluator test"
 _ABOUT = """
@@ -41,6 +61,103 @@ example of a file:
       policy_test:
         - {eval_time: 8m, policy: load, strategy: dontschedule, exp_nodes: [a]}
 """
+
+
+class TestFileError(SentenceError):
+    """A test file cannot be used."""
+
+    __test__ = False
+
+
+class InputSeries(msgspec.Struct, forbid_unknown_fields=True):
+    """A series with its labels, and its values in promtool's notation."""
+
+    series: str
+    values: str
+
+
+class Expectation(msgspec.Struct, forbid_unknown_fields=True):
+    """What a policy is expected to decide at a time. Absent expectations are not checked.
+
+    `exp_nodes`: the nodes in violation of `strategy`, of any strategy if that is empty. `exp_reasons`: node → the text that
+    kube-scheduler shows. `exp_labels`: node → the labels of this policy.
+    """
+
+    eval_time: str
+    policy: str
+    strategy: str = ""
+    exp_nodes: list[str] | None = None
+    exp_reasons: dict[str, str] | None = None
+    exp_labels: dict[str, dict[str, str]] | None = None
+
+
+class Case(msgspec.Struct, forbid_unknown_fields=True):
+    """One test."""
+
+    input_series: list[InputSeries]
+    policy_test: list[Expectation]
+    name: str = ""
+    interval: str = ""
+
+
+class TestFile(msgspec.Struct, forbid_unknown_fields=True):
+    """A test file. `evaluation_interval` and `stale_after` are as `--step` and `--staleAfter` of `backtest`."""
+
+    __test__ = False
+
+    policy_files: list[str]
+    tests: list[Case]
+    evaluation_interval: str = "1m"
+    stale_after: str = "5m"
+
+
+def read(name: str) -> TestFile:
+    """Return the test file; policy files are relative to it. Raises TestFileError."""
+    try:
+        text = userfile.read_text(name)
+        body: Any = strictyaml.load_json(text)
+    except UnicodeDecodeError as error:
+        raise TestFileError(f"{name}: not a text file") from error
+    except OSError as error:
+        raise TestFileError(f"{name}: cannot be read: {error.strerror}") from error
+    except strictyaml.MalformedError as error:
+        raise TestFileError(f"{name}: invalid YAML: {error}") from error
+    try:
+        test_file = msgspec.convert(body, TestFile)
+    except UNREADABLE as error:
+        raise TestFileError(f"{name}: {error}") from error
+    test_file.policy_files = [str(Path(name).parent / file) for file in test_file.policy_files]
+    return test_file
+
+
+def values(text: str) -> list[tuple[int, float | None]]:
+    """Return (number of the interval, value) pairs; gaps are left out, a stale marker is STALE. Raises ValueError."""
+    numbered: list[tuple[int, float | None]] = []
+    position = 0
+    for item in text.split():
+        if (gap := _GAP.fullmatch(item)) is not None:
+            position += int(gap[1] or 1)
+            continue
+        for value in _expanded(item):
+            numbered.append((position, value))
+            position += 1
+            if len(numbered) > MOST_VALUES:
+                raise ValueError(f"more than {MOST_VALUES} values")
+    return numbered
+
+
+def _expanded(item: str) -> Iterator[float | None]:
+    if item == "stale":
+        yield STALE
+        return
+    match = _VALUES.fullmatch(item)
+    if match is None or (match[2] and not match[3]):
+        raise ValueError(
+            f"not a value: {shown(item)} (write 1, 0+10x30, 5x3, _ or _x3 for no sample, or stale)"
+        )
+    begin, difference = float(match[1]), float(match[2] or 0)
+    for number in range(int(match[3] or 0) + 1):
+        yield begin + number * difference if number and not math.isinf(begin) else begin
 
 
 def failures(file: TestFile) -> Iterator[str]:
@@ -79,7 +196,7 @@ def _recording(
         if node is None:
             raise TestFileError(f"{label}: it has no label node or instance")
         for metric in {name, name.removeprefix("node_")} & metrics:
-            by_metric[metric].append((node, _parsed(label, document.values, given.values)))
+            by_metric[metric].append((node, _parsed(label, values, given.values)))
     nodes = NodeIndex(sorted({node for own in by_metric.values() for node, _ in own}))
     return Recording(
         nodes,
@@ -178,7 +295,7 @@ def main(argv: Sequence[str]) -> int:
     status = 0
     for name in command.parse_args(argv).files:
         try:
-            file = document.read(name)
+            file = read(name)
             failed = [*failures(file)]
         except TestFileError as error:
             sys.stderr.write(f"{PROGRAM}: {error}\n")
@@ -190,6 +307,6 @@ def main(argv: Sequence[str]) -> int:
     return status
 
 
-def _counts(file: document.TestFile) -> str:
+def _counts(file: TestFile) -> str:
     checks = sum(len(case.policy_test) for case in file.tests)
     return f"{counted(len(file.tests), 'test')}, {counted(checks, 'moment')}"

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from evaluator.core.kube.transport import KubeError
-from evaluator.tools.adopt_labels.main import PASSES, IncompleteError, LabelMigration
+from evaluator.tools.adopt_labels import PASSES, IncompleteError, LabelMigration
 from tests import preloaded
 
 DEMO, CARD = "demo", "telemetry.aware.scheduling.demo/card0"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from evaluator.core.sources.formats.answer import (
+from evaluator.core.sources.answer import (
     MeasurementTime,
     PolledAnswer,
     SourceError,

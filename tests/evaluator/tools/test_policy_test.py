@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from evaluator.tools.policy_test import document, main
+from evaluator.tools import policy_test
 from tests.evaluator.conftest import make_tas
 
 
@@ -26,7 +26,7 @@ def run(tmp_path, capsys):
         }
         body = {"policy_files": ["policy.yaml"], "tests": [case], **run_tests.more}
         (tmp_path / "policy_test.yaml").write_text(yaml.safe_dump(body))
-        status = main.main([str(tmp_path / "policy_test.yaml")])
+        status = policy_test.main([str(tmp_path / "policy_test.yaml")])
         run_tests.out, run_tests.err = capsys.readouterr()
         return status
 
@@ -51,13 +51,13 @@ A, B = 'load1{node="a"}', 'node_load1{instance="b:9100"}'
     ],
 )
 def test_the_notation_is_that_of_promtool(text, expected):
-    assert document.values(text) == expected
+    assert policy_test.values(text) == expected
 
 
 @pytest.mark.parametrize("text", ["x", "1+2", "1x", "_1", "stale3", "1,2", "0x9999999"])
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"not a value|more than 1000000 values"):
-        document.values(text)
+        policy_test.values(text)
 
 
 def test_violating_nodes_reasons_and_labels_are_compared(run):
@@ -143,9 +143,9 @@ def test_mistakes_in_the_file_get_one_sentence(run, series, expected, message):
 
 
 def test_a_file_that_cannot_be_read_is_an_error(run, tmp_path, capsys):
-    assert main.main([str(tmp_path / "none")]) == 2
+    assert policy_test.main([str(tmp_path / "none")]) == 2
     (tmp_path / "bad").write_text("a: [")
-    assert main.main([str(tmp_path / "bad")]) == 2
+    assert policy_test.main([str(tmp_path / "bad")]) == 2
     err = capsys.readouterr().err
     assert "cannot be read" in err
     assert "invalid YAML" in err
@@ -156,4 +156,4 @@ def test_the_example_in_the_documentation_passes(tmp_path, capsys):
     example = page.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "policy_test.yaml").write_text(example)
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("load", dontschedule=[rule()])))
-    assert main.main([str(tmp_path / "policy_test.yaml")]) == 0, capsys.readouterr()
+    assert policy_test.main([str(tmp_path / "policy_test.yaml")]) == 0, capsys.readouterr()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.sources.formats import metric_value_list
-from evaluator.core.sources.formats.answer import MeasurementTime, SourceError, moment
+from evaluator.core.sources import custom_metrics
+from evaluator.core.sources.answer import MeasurementTime, SourceError, moment
 from plimsoll import rfc3339
 
 NOON = "2026-11-20T12:00:00Z"
@@ -28,7 +28,7 @@ def item(node, value="1", timestamp=NOON, **more):
 
 
 def parse(*items, now=NOW):
-    return metric_value_list.parse(json.dumps({"items": items}).encode(), now)
+    return custom_metrics.parse_list(json.dumps({"items": items}).encode(), now)
 
 
 def test_v1beta2_list_is_decoded():
@@ -39,7 +39,7 @@ def test_v1beta2_list_is_decoded():
       {"describedObject":{"kind":"Node","name":"node-b","apiVersion":"/v1"},
        "metric":{"name":"health_metric","selector":null},"timestamp":"2026-11-20T12:00:00Z","windowSeconds":60,
        "value":"2k"}]}"""
-    answer = metric_value_list.parse(body, NOW)
+    answer = custom_metrics.parse_list(body, NOW)
     assert answer.readings == {"node-a": (1, 1.5, 490.0), "node-b": (1, 2000.0, 500.0)}
     assert answer.flaws == ()
 
@@ -48,7 +48,7 @@ def test_v1beta1_list_is_decoded():
     body = b"""{"kind":"MetricValueList","apiVersion":"custom.metrics.k8s.io/v1beta1","metadata":{"selfLink":"/apis"},
       "items":[{"describedObject":{"kind":"Node","name":"node-a","apiVersion":"/v1"},"metricName":"health_metric",
       "timestamp":"2026-11-20T12:00:00Z","window":60,"value":"0","selector":null}]}"""
-    assert metric_value_list.parse(body, NOW).readings == {"node-a": (1, 0.0, 500.0)}
+    assert custom_metrics.parse_list(body, NOW).readings == {"node-a": (1, 0.0, 500.0)}
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_first_flaw_is_reported_for_all():
 
 def refused(body):
     with pytest.raises(SourceError) as caught:
-        metric_value_list.parse(body, NOW)
+        custom_metrics.parse_list(body, NOW)
     return caught.value.reason
 
 
@@ -176,7 +176,7 @@ anything = st.recursive(
 )
 def test_any_input_is_decoded_or_rejected(items):
     try:
-        answer = metric_value_list.parse(msgspec.json.encode({"items": items}), NOW)
+        answer = custom_metrics.parse_list(msgspec.json.encode({"items": items}), NOW)
     except SourceError:
         return
     assert answer.readings
