@@ -36,9 +36,9 @@ from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.decide import decide
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import GATE
+from evaluator.features.gangs.core.podgroup import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangTimings
 
 EACH = 20

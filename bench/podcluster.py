@@ -14,7 +14,7 @@ from evaluator.core.model import resources
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
+from evaluator.features.scorers.plugin import ClusterSnapshot, NodeUsageArrays
 
 CORES = 8
 MEMORY = 16 << 30  # bytes

@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod

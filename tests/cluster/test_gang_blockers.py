@@ -8,9 +8,8 @@ import pytest
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.labels import decode
-from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.core.podgroup import GangIndex, GangKey
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.diagnoser import Diagnoser
 from sandbox.client.client import ApiError, Client

@@ -10,8 +10,8 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.labels import decode
+from evaluator.features.gangs.core.podgroup import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics

@@ -10,8 +10,7 @@ from evaluator.core.http import ops
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.policy import parse
 from evaluator.core.policy.limits import MOST_RULES

@@ -7,9 +7,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.cache.staleness import WatchStaleness
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.model.node_index import NodeIndex

@@ -1,6 +1,16 @@
-"""Names in the Kubernetes API that several packages share: labels, annotations, keys of objects."""
+"""Names in the Kubernetes API that several packages share, and ObjectMeta, reduced to the fields that the evaluator reads.
 
-from typing import NamedTuple
+Other fields are skipped, not decoded. Strings are interned: thousands of nodes repeat the same label keys and values.
+"""
+
+import json
+from functools import lru_cache
+from sys import intern
+from typing import Any, NamedTuple
+
+import msgspec
+
+from evaluator.core.model.node_labels import FIELD_MANAGER
 
 POLICY_LABEL = "telemetry-policy"
 """The pod label that names its policy, in the pod's namespace."""
@@ -23,3 +33,89 @@ class PolicyKey(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
+
+
+class _OwnedMeta(msgspec.Struct):
+    labels: dict[str, Any] | None = msgspec.field(default=None, name="f:labels")
+
+
+class _OwnedStatus(msgspec.Struct):
+    conditions: dict[str, msgspec.Raw] | None = msgspec.field(default=None, name="f:conditions")
+
+
+class _OwnedFields(msgspec.Struct):
+    metadata: _OwnedMeta | None = msgspec.field(default=None, name="f:metadata")
+    status: _OwnedStatus | None = msgspec.field(default=None, name="f:status")
+
+
+class ManagedFields(msgspec.Struct, rename="camel"):
+    """The labels that one field manager owns: https://kubernetes.io/docs/reference/using-api/server-side-apply/."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The label keys in `{"f:metadata": {"f:labels": {"f:<key>": {}}}}`."""
+        metadata = self.fields_v1 and self.fields_v1.metadata
+        fields = (metadata and metadata.labels) or ()
+        return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
+
+    @property
+    def conditions(self) -> frozenset[str]:
+        """The condition types in `{"f:status": {"f:conditions": {"k:{\\"type\\":\\"<type>\\"}": {}}}}`."""
+        status = self.fields_v1 and self.fields_v1.status
+        found = map(_condition_type, (status and status.conditions) or ())
+        return frozenset(intern(kind) for kind in found if kind)
+
+    def ours(self, subresource: str = "") -> bool:
+        """Whether the entry is an apply of our field manager."""
+        found = (self.manager, self.operation, self.subresource)
+        return found == (FIELD_MANAGER, "Apply", subresource)
+
+
+@lru_cache(maxsize=1024)
+def _condition_type(key: str) -> str:
+    """Return the type in a key such as `k:{"type":"Ready"}`; empty for anything else."""
+    try:
+        found = json.loads(key.removeprefix("k:"))
+    except ValueError:
+        return ""
+    kind = found.get("type") if isinstance(found, dict) else None
+    return kind if isinstance(kind, str) else ""
+
+
+ConditionManagers = tuple[tuple[str, str], ...]
+"""Condition types of a node, sorted, each with another field manager that owns it; without those of Kubernetes."""
+
+
+class ObjectMeta(msgspec.Struct, rename="camel"):
+    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels and conditions we own."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    deletion_timestamp: str | None = None
+    managed_fields: list[ManagedFields] | None = None
+    owned_labels: frozenset[str] = frozenset()
+    owned_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we alone own, for a node."""
+    shared_conditions: frozenset[str] = frozenset()
+    """Types of the conditions that we applied and another manager has written to since: they are no longer ours."""
+    condition_managers: ConditionManagers = ()
+    figures: tuple[float, ...] | None = None
+    """Numeric annotations of a node, see NodeMeta."""
+
+    def __post_init__(self) -> None:
+        if self.labels:
+            self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
+        if self.managed_fields is not None:
+            ours = (entry.labels for entry in self.managed_fields if entry.ours())
+            self.owned_labels = frozenset[str]().union(*ours)
+            states = (e.conditions for e in self.managed_fields if e.ours("status"))
+            self.owned_conditions = frozenset[str]().union(*states)
+            self.managed_fields = None

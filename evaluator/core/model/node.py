@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.core.model import resources
-from evaluator.core.model.metadata import ConditionManagers, ManagedFields, ObjectMeta
+from evaluator.core.model.names import ConditionManagers, ManagedFields, ObjectMeta
 from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.core.model.resources import USAGE_ANNOTATIONS, Allocatable, ExtendedResources
 from plimsoll import rfc3339

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from evaluator.core.model import requests
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.names import EXTENDER_RESOURCE
+from evaluator.core.model.names import EXTENDER_RESOURCE, ObjectMeta
 from evaluator.core.model.pod_spec_view import Container, Requests
 from evaluator.core.model.resources import NOTHING, ResourceVector
 

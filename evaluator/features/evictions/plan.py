@@ -5,8 +5,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask
 from evaluator.core.model.pod import Pod

@@ -16,9 +16,8 @@ from typing import Protocol
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.features.gangs.core.decide import deciding
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.packing import Capacity
-from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.core.podgroup import GangIndex, GangKey
 from evaluator.features.gangs.core.types import (
     GangDecisions,
     GangHistory,

@@ -22,9 +22,8 @@ from evaluator.features.gangs.controller import GangController
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.explain import GangExplainer
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.labels import membership
-from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
+from evaluator.features.gangs.core.podgroup import GangIndex, GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangReason
 from evaluator.features.gangs.diagnoser import Diagnoser
 from evaluator.features.gangs.events import GangEventRecorder

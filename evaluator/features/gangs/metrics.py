@@ -5,7 +5,7 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from evaluator.features.gangs.core.index import GangIndex
+from evaluator.features.gangs.core.podgroup import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangState
 
 

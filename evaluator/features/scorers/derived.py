@@ -17,8 +17,7 @@ from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import PerPodError
 from evaluator.core.readings.column import NEVER, Bools, Column, unknown
 from evaluator.core.readings.merged import Readings
-from evaluator.features.scorers.plugin import Scorer, ScorerResult
-from evaluator.features.scorers.snapshot import ClusterSnapshot
+from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer, ScorerResult
 
 log = logging.getLogger(__name__)
 REFRESH = 5.0

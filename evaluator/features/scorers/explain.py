@@ -15,8 +15,14 @@ from evaluator.core.model.node_index import Floats, Mask, NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.features.scorers.plugin import BEST, POLICIES, Scorer, ScorerResult
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+from evaluator.features.scorers.plugin import (
+    BEST,
+    POLICIES,
+    ClusterSnapshot,
+    NodeRejection,
+    Scorer,
+    ScorerResult,
+)
 
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""

@@ -28,9 +28,8 @@ from evaluator.core.policy.violations import ViolationReasons, Violations
 from evaluator.features.scorers import derived, explain
 from evaluator.features.scorers.derived import DERIVED_METRICS, Scoring
 from evaluator.features.scorers.explain import Opinion
-from evaluator.features.scorers.plugin import POLICIES
+from evaluator.features.scorers.plugin import POLICIES, ClusterSnapshot
 from evaluator.features.scorers.runner import ScorerError, ScorerRunner
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 from plimsoll.http.pieces import unhurried
 
 MOST_REMEMBERED = 64

@@ -16,8 +16,15 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Amounts, Resource
-from evaluator.features.scorers.plugin import BEST, Scorer, ScorerResult, Scores
-from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
+from evaluator.features.scorers.plugin import (
+    BEST,
+    ClusterSnapshot,
+    Demands,
+    NodeRejection,
+    Scorer,
+    ScorerResult,
+    Scores,
+)
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 

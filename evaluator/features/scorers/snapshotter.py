@@ -18,8 +18,8 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Floats, NodeIndex, Positions, Reindex, fixed
 from evaluator.core.model.resources import RESOURCES, USAGE_ANNOTATIONS, USAGE_METRICS
 from evaluator.core.readings.merged import Readings
+from evaluator.features.scorers.plugin import ClusterSnapshot, measured_congestion, measured_usage
 from evaluator.features.scorers.rewards import Rewards
-from evaluator.features.scorers.snapshot import ClusterSnapshot, measured_congestion, measured_usage
 
 PERIOD = 0.1
 """Seconds between two refreshes of the readings."""

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 from msgspec import Raw, json
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.catalog import shipped
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex

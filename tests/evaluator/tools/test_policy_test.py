@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_read_is_an_error(run, tmp_path, capsys):
 
 
 def test_the_example_in_the_documentation_passes(tmp_path, capsys):
-    page = (Path(__file__).parents[4] / "docs" / "backtest.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "backtest.md").read_text()
     example = page.split("```yaml\n")[1].split("```")[0]
     (tmp_path / "policy_test.yaml").write_text(example)
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("load", dontschedule=[rule()])))

@@ -1,4 +1,8 @@
-"""Tracks the free capacity of nodes incrementally from changes of pods and nodes."""
+"""Tracks the free capacity of nodes incrementally from changes of pods and nodes, and which nodes are eligible for waiting pods.
+
+Masks of eligible nodes, by constraints and policy, are cached: one decision needs them for hundreds of gangs, most with equal
+constraints, and nodes and policies rarely change.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
@@ -9,9 +13,8 @@ import msgspec
 import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.cache.feasible_nodes import NodesForPod
 from evaluator.core.cache.pods import NodeUsage, PodCache
-from evaluator.core.model.feasibility import is_feasible
+from evaluator.core.model.feasibility import NodesForPod, is_feasible
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Reindex, fixed
 from evaluator.core.model.pod import Affinity, Pod, PodMeta, PodSpec, Toleration

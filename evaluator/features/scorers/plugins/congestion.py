@@ -27,8 +27,15 @@ import numpy as np
 from evaluator.core.model.node_index import Floats
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import CONGESTION, CONGESTION_FACTOR
-from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+from evaluator.features.scorers.plugin import (
+    BEST,
+    ClusterSnapshot,
+    NodeRejection,
+    ScorerResult,
+    Scores,
+    WhenMissing,
+    when_missing,
+)
 from plimsoll import flags
 from plimsoll.flags import option
 

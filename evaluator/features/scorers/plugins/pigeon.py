@@ -22,15 +22,19 @@ import numpy as np
 from evaluator.core.model.node_index import Floats, Mask
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
-from evaluator.features.scorers.snapshot import (
+from evaluator.features.scorers.plugin import (
+    BEST,
     LARGEST,
     RESOURCES,
     UNITS,
     ClusterSnapshot,
     Demands,
     NodeRejection,
+    ScorerResult,
+    Scores,
+    WhenMissing,
     demand,
+    when_missing,
 )
 from plimsoll import flags
 from plimsoll.flags import option

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.model.requests import PodView
-from evaluator.features.scorers.plugin import BEST, ScorerResult
+from evaluator.features.scorers.plugin import BEST, ClusterSnapshot, ScorerResult
 from evaluator.features.scorers.rewards import Rewards
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 from plimsoll.flags import option
 
 

@@ -26,9 +26,16 @@ from evaluator.core.model import resources
 from evaluator.core.model.node_index import Floats, Mask
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import BEST, ScorerResult, Scores, WhenMissing, when_missing
+from evaluator.features.scorers.plugin import (
+    BEST,
+    ClusterSnapshot,
+    NodeRejection,
+    ScorerResult,
+    Scores,
+    WhenMissing,
+    when_missing,
+)
 from evaluator.features.scorers.plugins import beta
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
 from plimsoll import flags
 from plimsoll.flags import option
 

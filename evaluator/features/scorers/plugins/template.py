@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from evaluator.core.model.requests import PodView
-from evaluator.features.scorers.plugin import ScorerResult
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+from evaluator.features.scorers.plugin import ClusterSnapshot, NodeRejection, ScorerResult
 
 
 class Template:

@@ -13,8 +13,7 @@ from evaluator.core.cache.cluster import (
     decode_pod,
     decode_policy,
 )
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy

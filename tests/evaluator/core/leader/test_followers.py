@@ -11,8 +11,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.resources import NODES
 from evaluator.core.leader.write_fence import NotLeaderError, WriteFence
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import Pod, PodSpec

@@ -4,8 +4,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.readings.store import Store
 from tests.clock import Clock

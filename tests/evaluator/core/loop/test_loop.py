@@ -3,12 +3,11 @@
 import numpy as np
 from prometheus_client import Counter
 
-from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.features.scorers.derived import ScorerMetrics, Scoring
-from evaluator.features.scorers.plugin import ScorerResult
-from evaluator.features.scorers.snapshot import ClusterSnapshot
+from evaluator.features.scorers.plugin import ClusterSnapshot, ScorerResult
 from tests.evaluator.core.loop.loop_world import KEY, STALE, DecisionLoopWorld
 from wire.codec import Delta
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from evaluator.core.loop import loop as decider
-from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
 from tests.evaluator.core.loop.loop_world import KEY, DecisionLoopWorld
 from tests.patience import PATIENCE

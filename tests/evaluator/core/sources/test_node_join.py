@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Address, Node, NodeStatus
 from evaluator.core.sources.answer import NodeNames
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Address, Node, NodeStatus
 from evaluator.core.sources.answer import NodeNames, SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries, parse_queries

@@ -2,10 +2,9 @@
 
 import pytest
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
-from evaluator.core.model.metadata import ObjectMeta
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.feasibility import FeasibleNodes
+from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodSpec, PodStatus
 from evaluator.core.policy.decide import Decision, Decisions

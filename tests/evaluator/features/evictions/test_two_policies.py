@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.catalog import shipped
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex

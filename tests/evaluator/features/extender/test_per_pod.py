@@ -11,9 +11,8 @@ from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.scorers.derived import ScorerMetrics, Scoring
-from evaluator.features.scorers.plugin import ScorerResult
+from evaluator.features.scorers.plugin import ClusterSnapshot, ScorerResult
 from evaluator.features.scorers.pod_explainer import PerPodDecisions
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 
 NODES = NodeIndex(["node-a", "node-b", "node-c"])
 NOW = 1000.0

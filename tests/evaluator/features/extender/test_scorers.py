@@ -7,11 +7,10 @@ import pytest
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import ScorerResult
+from evaluator.features.scorers.plugin import ClusterSnapshot, Demands, NodeRejection, ScorerResult
 from evaluator.features.scorers.plugins.template import Template
 from evaluator.features.scorers.routes import ScorerRoutes
 from evaluator.features.scorers.runner import ScorerRunner, ScoringMetrics
-from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 from plimsoll import VERSION
 
 NODES = ("node-a", "node-b", "node-c")

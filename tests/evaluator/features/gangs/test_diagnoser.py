@@ -6,10 +6,9 @@ import pytest
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.transport import KubeError
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import GATE
-from evaluator.features.gangs.core.podgroup import GangKey
+from evaluator.features.gangs.core.podgroup import GangIndex, GangKey
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangVerdict
 from evaluator.features.gangs.diagnoser import Diagnoser, DiagnosisTimings
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from evaluator.core.cache.cluster import decode_node, decode_pod
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import REQUEUED_AT

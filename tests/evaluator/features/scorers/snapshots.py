@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
+from evaluator.features.scorers.plugin import ClusterSnapshot, NodeUsageArrays
 
 ANNOTATIONS = (
     *("mean-free-cpu", "std-free-cpu", "forcasted-free-cpu"),

@@ -19,12 +19,11 @@ from evaluator.features.scorers.derived import (
     ScorerMetrics,
     Scoring,
 )
-from evaluator.features.scorers.plugin import ScorerResult
+from evaluator.features.scorers.plugin import ClusterSnapshot, NodeUsageArrays, ScorerResult
 from evaluator.features.scorers.plugins.congestion import Congestion, CongestionOptions
 from evaluator.features.scorers.plugins.reward import Reward
 from evaluator.features.scorers.plugins.safe import Safe, SafeOptions
 from evaluator.features.scorers.rewards import Rewards
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.features.scorers.share import Share
 from wire.codec import Delta
 

@@ -11,8 +11,7 @@ from evaluator.core.model.resources import Resource
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.scorers import explain as explainpod
-from evaluator.features.scorers.plugin import ScorerResult
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeRejection
+from evaluator.features.scorers.plugin import ClusterSnapshot, NodeRejection, ScorerResult
 from wire.codec import Delta
 
 NODES = NodeIndex(["a", "b", "c"])

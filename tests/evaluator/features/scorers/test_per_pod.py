@@ -12,9 +12,8 @@ from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.scorers.derived import NO_REQUESTS, ScorerMetrics, Scoring
-from evaluator.features.scorers.plugin import ScorerResult
+from evaluator.features.scorers.plugin import ClusterSnapshot, ScorerResult
 from evaluator.features.scorers.pod_explainer import MOST_REMEMBERED, PerPodDecisions
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 from tests.evaluator.features.scorers.share import Share
 from tests.examples import examples
 from wire.codec import Delta

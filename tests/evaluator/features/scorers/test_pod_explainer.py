@@ -26,12 +26,11 @@ from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.derived import OFF
-from evaluator.features.scorers.plugin import ScorerResult
+from evaluator.features.scorers.plugin import ClusterSnapshot, Demands, NodeRejection, ScorerResult
 from evaluator.features.scorers.plugins.pigeon import Pigeon, PigeonOptions
 from evaluator.features.scorers.plugins.template import Template
 from evaluator.features.scorers.pod_explainer import PerPodDecisions, PodExplainer, PolicyLookup
 from evaluator.features.scorers.runner import ScorerRunner, ScoringMetrics
-from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 from wire.codec import Delta
 
 NODES = NodeIndex(["a", "b", "c"])

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import BEST
+from evaluator.features.scorers.plugin import BEST, ClusterSnapshot, NodeUsageArrays
 from evaluator.features.scorers.registry import BUILT_IN
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.evaluator.features.scorers.scorers import SCORERS
 from tests.evaluator.features.scorers.snapshots import fixed, likely_views, pods, reordered, views
 

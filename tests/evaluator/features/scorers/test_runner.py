@@ -9,9 +9,8 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import ScorerResult
+from evaluator.features.scorers.plugin import ClusterSnapshot, Demands, NodeRejection, ScorerResult
 from evaluator.features.scorers.runner import ScorerError, ScorerRunner, ScoringMetrics
-from evaluator.features.scorers.snapshot import ClusterSnapshot, Demands, NodeRejection
 
 NODES = NodeIndex(("a", "b"))
 

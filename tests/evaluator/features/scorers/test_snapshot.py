@@ -5,7 +5,7 @@ import pytest
 
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.snapshot import REMEMBERED, WINDOW, Demands, demand
+from evaluator.features.scorers.plugin import REMEMBERED, WINDOW, Demands, demand
 
 MI, GI = 2.0**20, 2.0**30
 

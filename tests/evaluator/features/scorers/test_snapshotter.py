@@ -16,8 +16,8 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.pod_record import decode
 from evaluator.core.model.resources import Resource
 from evaluator.core.readings.store import Store
+from evaluator.features.scorers.plugin import ClusterSnapshot
 from evaluator.features.scorers.rewards import Rewards
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 from evaluator.features.scorers.snapshotter import Snapshotter
 from wire.codec import Delta
 

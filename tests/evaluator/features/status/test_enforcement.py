@@ -2,8 +2,8 @@
 
 import pytest
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
 from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import ENFORCEMENT, POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec

@@ -8,7 +8,7 @@ from evaluator.core.access.review_limits import ReviewLimits, network
 from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
-from evaluator.core.model.metadata import ObjectMeta
+from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.pod import Pod, PodSpec
 from evaluator.core.sources.agents.authn import TokenAuthenticator
 from evaluator.core.sources.agents.identity import address

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.gangs.core.index import GangIndex
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import ADMITTED, GATE
-from evaluator.features.gangs.core.podgroup import GangKey, gang_among
+from evaluator.features.gangs.core.podgroup import GangIndex, GangKey, gang_among
 
 TRAIN = GangKey("shop", "train")
 MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}

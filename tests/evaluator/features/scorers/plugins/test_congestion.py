@@ -7,9 +7,8 @@ import pytest
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
-from evaluator.features.scorers.plugin import Scorer, WhenMissing
+from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer, WhenMissing
 from evaluator.features.scorers.plugins.congestion import Congestion, CongestionOptions
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 
 NAN = math.nan
 PUBLISHED = [(100, 35, 7), (10, 7, 3), (100, 150, 0), (100, 5, 10), (100, 100, 0), (100, 0, 10)]

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import Scorer, WhenMissing
+from evaluator.features.scorers.plugin import (
+    RESOURCES,
+    ClusterSnapshot,
+    Demands,
+    Scorer,
+    WhenMissing,
+)
 from evaluator.features.scorers.plugins.pigeon import (
     PRIORITY,
     Objective,
@@ -18,7 +24,6 @@ from evaluator.features.scorers.plugins.pigeon import (
     PigeonOptions,
     TieOf,
 )
-from evaluator.features.scorers.snapshot import RESOURCES, ClusterSnapshot, Demands
 from plimsoll import flags
 from tests.examples import examples
 

@@ -4,10 +4,9 @@ import pytest
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
-from evaluator.features.scorers.plugin import Scorer
+from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer
 from evaluator.features.scorers.plugins.reward import Reward, RewardOptions, weight
 from evaluator.features.scorers.rewards import Rewards
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 
 
 def assessed(rewards, nodes=("a", "b"), kind="web"):

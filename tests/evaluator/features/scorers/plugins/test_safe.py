@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
-from evaluator.features.scorers.plugin import WhenMissing
+from evaluator.features.scorers.plugin import ClusterSnapshot, NodeUsageArrays, WhenMissing
 from evaluator.features.scorers.plugins.safe import BALANCE, OVERLOAD, Safe, SafeOptions, share
-from evaluator.features.scorers.snapshot import ClusterSnapshot, NodeUsageArrays
 from tests.examples import examples
 
 NAN = math.nan

@@ -1,8 +1,7 @@
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.requests import PodView
-from evaluator.features.scorers.plugin import Scorer
+from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer
 from evaluator.features.scorers.plugins.template import Template
-from evaluator.features.scorers.snapshot import ClusterSnapshot
 
 
 def test_every_node_passes_and_scores_one():

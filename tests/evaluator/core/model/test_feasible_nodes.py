@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.cache.feasible_nodes import FeasibleNodes
-from evaluator.core.model.feasibility import is_feasible
+from evaluator.core.model.feasibility import FeasibleNodes, is_feasible
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import (
     Affinity,
