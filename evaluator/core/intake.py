@@ -3,8 +3,6 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import grpc
-
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
@@ -14,6 +12,7 @@ from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
 from evaluator.core.readings.node_conditions import NodeConditions
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
+from evaluator.core.sources.agents.calls import Code
 from evaluator.core.sources.agents.server import ReportListener
 from evaluator.core.sources.build import Registrations
 from plimsoll import rfc3339
@@ -77,9 +76,9 @@ class Intake(ReportListener):
         """An agent reported what its readings come from. They change with a reading, or decide nothing."""
         self._causes.report(node, causes)
 
-    def refused(self, code: grpc.StatusCode) -> None:
+    def refused(self, code: Code) -> None:
         """A stream of an agent was rejected."""
-        self._metrics.agents_refused.labels(code.name).inc()
+        self._metrics.agents_refused.labels(code).inc()
 
     def node_changed(self, node: str, registered: bool) -> None:
         """A node was registered, possibly replacing one of the same name, or deleted."""

@@ -169,6 +169,11 @@ class Metrics:
             ["code"],
             registry=self.registry,
         )
+        self.agents_port_restarts = Counter(
+            "plimsoll_agents_port_restarts",
+            "Times that the process of the agents' port had ended and was started again.",
+            registry=self.registry,
+        )
         self.reports = Counter(
             "plimsoll_agent_reports", "Reports received from agents.", registry=self.registry
         )

@@ -19,6 +19,7 @@ from evaluator.core.kube.connection import ConfigError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.options import AgentOptions
+from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.agents.tls import Files
 from evaluator.core.tls import TlsError
@@ -239,10 +240,10 @@ async def _listening(
             authorizer=authn.authorizer(options, api, plain=plain),
             limits=options.agent_limits.for_metrics(len(metrics)),
         )
-        credentials = None if plain else authn.certificates(options, Files("", "")).credentials()
+        certificate = None if plain else authn.certificates(options, Files("", "")).current
         host = options.bind_address
         bound = await server.start(
-            str(Address(host or "::", options.agent_port)), credentials=credentials
+            PortProcess(str(Address(host or "::", options.agent_port)), certificate)
         )
         stack.push_async_callback(server.stop)
         log.info(

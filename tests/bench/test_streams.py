@@ -11,6 +11,7 @@ from bench import streams
 from bench.fleet import Fleet, Habits, names
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
+from evaluator.core.sources.agents.grpc_port import GrpcPort
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from tests.patience import PATIENCE
 
@@ -55,7 +56,7 @@ async def test_simulated_agents_answer_subscriptions_and_report_changes(until):
     agents = AgentServer(store, subscriptions, interval=1.0, listener=listener)
     store.subscribe(["a", "b"])
     subscriptions.want(["a", "b"])
-    port = await agents.start("127.0.0.1:0")
+    port = await agents.start(GrpcPort("127.0.0.1:0"))
     nodes = names(6)
     with Fleet(f"127.0.0.1:{port}", nodes, Habits(3600.0, 0.0)) as fleet:
         await fleet.until(connected=6, generation=2)

@@ -17,6 +17,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES
+from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.features.extender.feature import FEATURE
 from plimsoll.http.types import Request
 from sandbox.apiserver.server import ApiServer
@@ -133,7 +134,7 @@ async def test_functions_from_a_report_to_the_answer_run(core):
     with calls() as called:
         loops = [asyncio.create_task(loop) for loop in core.loops()]
         agents = core.agents()
-        port = await agents.start("127.0.0.1:0")
+        port = await agents.start(PortProcess("127.0.0.1:0"))
         try:
             async with asyncio.timeout(PATIENCE):
                 await report(core, port)

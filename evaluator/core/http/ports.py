@@ -10,8 +10,10 @@ from evaluator.core import tls
 from evaluator.core.http.responses import RouteGroup
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import SchedulerPortOptions
+from evaluator.core.sources.agents.calls import Pem
+from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.sources.agents.server import AgentServer
-from evaluator.core.sources.agents.tls import Certificates
+from evaluator.core.tls import CertificateReloader
 from plimsoll import logs
 from plimsoll.http.addresses import Address
 from plimsoll.http.routes import Routes
@@ -42,7 +44,7 @@ class AgentPort:
 
     server: AgentServer
     number: int
-    certificates: Certificates | None
+    certificates: CertificateReloader[Pem] | None
 
 
 class Ports:
@@ -57,6 +59,7 @@ class Ports:
         self._urgent = tuple(port.server for port in ports if port.urgent)
         self.agents = agents
         self._streaming = False
+        self._agents_port_restarted = metrics.agents_port_restarts
         for port in self._ports:
             metrics.connections.labels(port.name).set_function(partial(_connections, port.server))
 
@@ -92,14 +95,14 @@ class Ports:
     async def _open_to_agents(self) -> None:
         if (agents := self.agents) is None:
             return
-        credentials = agents.certificates.credentials() if agents.certificates else None
         self._streaming = True
-        reserved = _DESCRIPTORS + sum(port.server.limit for port in self._ports)
-        bound = await agents.server.start(
+        port = PortProcess(
             str(Address(self._bind_address or "::", agents.number)),
-            credentials=credentials,
-            reserved=reserved,
+            agents.certificates.current if agents.certificates else None,
+            restarted=self._agents_port_restarted.inc,
         )
+        reserved = _DESCRIPTORS + sum(port.server.limit for port in self._ports)
+        bound = await agents.server.start(port, reserved=reserved)
         address = str(Address(self._bind_address, bound))
         log.info("listening", server="agents", address=address, tls=agents.certificates is not None)
 

@@ -7,9 +7,7 @@ reconnect during its outage are not lost.
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
-
-import grpc
+from typing import Protocol
 
 from evaluator.core.access.authenticators import TokenReviewer
 from evaluator.core.access.review_limits import ReviewLimits
@@ -17,10 +15,12 @@ from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import TokenReview
 from evaluator.core.model.pod import Pod
-from evaluator.core.sources.agents import identity
-from evaluator.core.sources.agents.identity import Bound, address, bound
+from evaluator.core.sources.agents import tls
+from evaluator.core.sources.agents.calls import Caller, Code, Pem
+from evaluator.core.sources.agents.identity import Bound, address, bound, node_names
 from evaluator.core.sources.agents.options import AgentOptions
-from evaluator.core.sources.agents.tls import Certificates, Files
+from evaluator.core.sources.agents.tls import Files
+from evaluator.core.tls import CertificateReloader
 
 _FRESH = 60.0
 """Seconds for which a result, positive or negative, is reused."""
@@ -85,39 +85,34 @@ class TokenAuthenticator:
         return pod.spec.node_name
 
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Code = grpc.StatusCode
-
-
 @dataclass(frozen=True, slots=True)
 class StreamRejection:
     """The status and message with which a stream is ended."""
 
-    code: grpc.StatusCode
+    code: Code
     sentence: str
 
 
-Check = Callable[[str, Context], Awaitable[StreamRejection | None]]
+Check = Callable[[str, Caller], Awaitable[StreamRejection | None]]
 """Returns why a client may not report for a node; None if it may."""
 
 
-async def allow_all(_node: str, _context: Context) -> StreamRejection | None:
+async def allow_all(_node: str, _caller: Caller) -> StreamRejection | None:
     """Admit every client, on a port without TLS."""
     return None
 
 
-async def by_certificate(node: str, context: Context) -> StreamRejection | None:
+async def by_certificate(node: str, caller: Caller) -> StreamRejection | None:
     """Require that the common name or a DNS name of the client certificate, verified by gRPC, is the node's name.
 
     gRPC for Python cannot turn session tickets off, and a resumed session skips the verification: an expired certificate
     would be let in.
     """
-    auth = context.auth_context()
-    if identity.is_resumed(auth):
+    if caller.resumed:
         return StreamRejection(
             Code.UNAUTHENTICATED, "a resumed TLS session: the client certificate was not verified"
         )
-    names = identity.certified(auth)
+    names = node_names(caller.names)
     if node in names:
         return None
     named = ", ".join(sorted(names)) or "no name"
@@ -129,10 +124,9 @@ async def by_certificate(node: str, context: Context) -> StreamRejection | None:
 def by_token(authenticator: TokenAuthenticator) -> Check:
     """Return a check that the token in the metadata is bound to the node."""
 
-    async def check(node: str, context: Context) -> StreamRejection | None:
-        metadata = context.invocation_metadata() or ()
+    async def check(node: str, caller: Caller) -> StreamRejection | None:
         try:
-            own = await authenticator.node_of(identity.bearer(metadata), context.peer())
+            own = await authenticator.node_of(caller.token, caller.peer)
         except InvalidTokenError as error:
             return StreamRejection(Code.UNAUTHENTICATED, str(error))
         except UnreviewedError as error:
@@ -158,9 +152,9 @@ class Authorizer:
         self._check = check
         self._exists = exists
 
-    async def admit(self, node: str, context: Context) -> StreamRejection | None:
+    async def admit(self, node: str, caller: Caller) -> StreamRejection | None:
         """Return why this client may not report for this node; None if it may."""
-        return await self._check(node, context) or self.missing(node)
+        return await self._check(node, caller) or self.missing(node)
 
     def missing(self, node: str) -> StreamRejection | None:
         """Return the rejection for a node that does not exist; None if it does."""
@@ -174,14 +168,14 @@ def certificates(
     default: Files,
     *,
     on_change: Callable[[bool], None] = lambda _usable: None,
-) -> Certificates:
+) -> CertificateReloader[Pem]:
     """The certificates. `default`: files for those without a flag. `on_change` receives the result of each reload.
 
     Raises TlsError.
     """
     # gRPC can only require client certificates, not request them; clients with tokens have none.
     wants_certificate = options.agent_identity == "certificate"
-    return Certificates(
+    return tls.certificates(
         Files(
             options.agent_cert or default.cert,
             options.agent_key or default.key,

@@ -1,7 +1,7 @@
 """Node names from client certificates and from TokenReviews."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
@@ -37,25 +37,9 @@ class Bound:
     pod_uid: str = ""
 
 
-def is_resumed(auth: Mapping[str, Iterable[bytes]]) -> bool:
-    """Return whether a connection resumed a TLS session, as gRPC reports it."""
-    return b"true" in auth.get("ssl_session_reused", ())
-
-
-def certified(auth: Mapping[str, Iterable[bytes]]) -> frozenset[str]:
-    """Return the names in a verified client certificate: common name and DNS names, as listed by gRPC."""
-    names = [*auth.get("x509_common_name", ()), *auth.get("peer_dns", ())]
-    return frozenset(name.decode("utf-8", "replace").removeprefix(KUBELET) for name in names) - {""}
-
-
-def bearer(metadata: Iterable[tuple[str, str | bytes]]) -> str:
-    """Return the token of `authorization: Bearer` in a call's metadata; empty if there is none."""
-    for name, value in metadata:
-        if name == "authorization" and isinstance(value, str):
-            scheme, _, token = value.partition(" ")
-            if scheme.lower() == "bearer":
-                return token.strip()
-    return ""
+def node_names(certified: Iterable[str]) -> frozenset[str]:
+    """Return the nodes that the names of a client certificate stand for."""
+    return frozenset(name.removeprefix(KUBELET) for name in certified) - {""}
 
 
 def address(peer: str) -> str:

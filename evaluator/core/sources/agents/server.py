@@ -10,17 +10,15 @@ import random
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
-
-import grpc
+from typing import Protocol
 
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents.authn import Authorizer, StreamRejection
+from evaluator.core.sources.agents.calls import Call, CallPort, Code, ServerOptions
 from evaluator.core.sources.agents.identity import is_node_name
 from evaluator.core.sources.agents.options import AgentLimits, share_of_descriptors
 from evaluator.core.sources.agents.stream import (
     AgentStream,
-    Context,
     ReportHandler,
     RequestedMetrics,
     StreamRegistry,
@@ -37,14 +35,11 @@ from wire.problems import Problems
 
 log = logs.get(__name__)
 
-_SERVICE = "plimsoll.telemetry.v1.Telemetry"
 _BATCH = 16
 """Agents notified between two yields to the event loop."""
 
 _OTHER_DESCRIPTORS = 1000
 """File descriptors reserved for the rest of the process by default."""
-
-Code = grpc.StatusCode
 
 
 class ReportSink(Protocol):
@@ -85,7 +80,7 @@ class ReportListener:
     def causes_reported(self, node: str, causes: Mapping[str, str]) -> None:
         """An agent reported what the values of its metrics come from, by metric."""
 
-    def refused(self, code: grpc.StatusCode) -> None:
+    def refused(self, code: Code) -> None:
         """A stream of an agent was rejected."""
 
 
@@ -125,7 +120,7 @@ class AgentServer:
             knows=store.knows, missing=self._authorizer.missing, store_report=self._store_report
         )
         self._requested = self._serialized()
-        self._server: grpc.aio.Server | None = None
+        self._port: CallPort | None = None
         self._announcer: asyncio.Task[None] | None = None
 
     @property
@@ -133,94 +128,73 @@ class AgentServer:
         """The number of nodes with a stream."""
         return len(self._registry)
 
-    async def start(
-        self,
-        address: str,
-        *,
-        credentials: grpc.ServerCredentials | None = None,
-        reserved: int = _OTHER_DESCRIPTORS,
-    ) -> int:
-        """Listen and return the port. Raises OSError if the address cannot be bound.
+    async def start(self, port: CallPort, *, reserved: int = _OTHER_DESCRIPTORS) -> int:
+        """Listen and return the port's number. Raises OSError if the address cannot be bound.
 
         Connections leave at least `reserved` file descriptors for other ports and files.
         """
         connections = share_of_descriptors(self._limits.streams, reserved=reserved)
-        server = grpc.aio.server(
-            options=self._limits.channel_options(connections),
-            maximum_concurrent_rpcs=self._limits.streams,
+        options = ServerOptions(
+            tuple(self._limits.channel_options(connections)), self._limits.streams
         )
-        # Messages are bytes: malformed ones are handled here, and a subscription is serialized once for all agents.
-        handler: Any = grpc.stream_stream_rpc_method_handler(self._serve)
-        service = grpc.method_handlers_generic_handler(_SERVICE, {"Stream": handler})
-        server.add_generic_rpc_handlers((service,))
-        try:
-            port = (
-                server.add_insecure_port(address)
-                if credentials is None
-                else server.add_secure_port(address, credentials)
-            )
-        except RuntimeError as error:
-            raise OSError(
-                f"cannot listen for agents on {address}: in use, or no address of this machine"
-            ) from error
-        await server.start()
-        self._server = server
+        bound = await port.open(self._serve, options)
+        self._port = port
         self._announcer = asyncio.create_task(self._announce())
-        return port
+        return bound
 
     async def stop(self) -> None:
         """End all streams; agents reconnect."""
         if self._announcer is not None:
             self._announcer.cancel()
-        if self._server is not None:
-            await self._server.stop(grace=0)
+        if self._port is not None:
+            await self._port.close()
 
-    async def _serve(self, _requests: object, context: Context) -> None:
+    async def _serve(self, call: Call) -> None:
         """Serve one agent, and count its end."""
         try:
-            await self._serve_agent(context)
+            await self._serve_agent(call)
         finally:
             garbage.OF_THIS_PROCESS.ended()
 
-    async def _serve_agent(self, context: Context) -> None:
+    async def _serve_agent(self, call: Call) -> None:
         """Serve one agent until it disconnects, violates the protocol or is replaced by another stream of its node."""
         try:
-            first = await self._introduction(context)
+            first = await self._introduction(call)
             if first is None:
                 return
             node = first.node_name
-            refusal = _name_error(node) or await self._authorizer.admit(node, context)
+            refusal = _name_error(node) or await self._authorizer.admit(node, call.caller)
         except MalformedReportError as error:
             node, refusal = "", StreamRejection(Code.INVALID_ARGUMENT, str(error))
         if refusal is None:
-            refusal = await self._serve_stream(node, context)
+            refusal = await self._serve_stream(node, call)
         if refusal is not None:
             self._log.log(
                 "agent rejected",
                 node=node,
-                peer=context.peer(),
-                code=refusal.code.name,
+                peer=call.caller.peer,
+                code=refusal.code,
                 error=refusal.sentence,
             )
             self._listener.refused(refusal.code)
-            await _abort(context, refusal)
+            await call.abort(refusal.code, refusal.sentence)
 
-    async def _introduction(self, context: Context) -> telemetry_pb2.Report | None:
+    async def _introduction(self, call: Call) -> telemetry_pb2.Report | None:
         """Return the first message, or None if the timeout expires. Raises MalformedReportError."""
-        message: object = None
+        message = None
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._limits.introduction):
-                message = await context.read()
-        return parse(message) if isinstance(message, bytes) else None
+                message = await call.read()
+        return None if message is None else parse(message)
 
-    async def _serve_stream(self, node: str, context: Context) -> StreamRejection | None:
+    async def _serve_stream(self, node: str, call: Call) -> StreamRejection | None:
         """Serve an authorized stream until it ends; return the rejection to send, or None."""
-        stream = AgentStream(node, context, self._limits, self._rng)
+        stream = AgentStream(node, call, self._limits, self._rng)
         try:
             replaced = self._registry.enter(node, stream, self._clock())
         except TooManyError as error:
             return StreamRejection(Code.RESOURCE_EXHAUSTED, str(error))
-        log.debug("agent connected", node=node, peer=context.peer())
+        log.debug("agent connected", node=node, peer=call.caller.peer)
         try:
             if replaced is not None:
                 replaced.end(
@@ -288,21 +262,6 @@ class AgentServer:
         return RequestedMetrics(
             subscription.generation, subscription.metrics, message.SerializeToString()
         )
-
-
-async def _abort(context: Context, refusal: StreamRejection) -> None:
-    """End a stream with a status; without one if gRPC can no longer send it because the transport is closing.
-
-    gRPC keeps the exception of an abort in the call. Its traceback refers to frames that refer to the call: 2 KB for each
-    rejected stream until the garbage collector runs. Raises asyncio.CancelledError, always: gRPC ends the call on it.
-    """
-    try:
-        await context.abort(refusal.code, refusal.sentence)
-    except grpc.aio.AbortError as sent:
-        sent.__traceback__ = None
-    except grpc.aio.InternalError as error:
-        log.debug("reason not sent", peer=context.peer(), error=str(error))
-    raise asyncio.CancelledError
 
 
 def _name_error(node: str) -> StreamRejection | None:

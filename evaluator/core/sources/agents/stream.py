@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-import grpc
 from google.protobuf.message import DecodeError
 
 from evaluator.core.sources.agents.authn import StreamRejection
+from evaluator.core.sources.agents.calls import Call, CallEndedError, Code
 from evaluator.core.sources.agents.options import AgentLimits
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
@@ -72,9 +72,6 @@ class StreamProtocol:
 
 log = logs.get(__name__)
 
-Context = grpc.aio.ServicerContext[bytes, bytes]
-Code = grpc.StatusCode
-
 
 @dataclass(frozen=True, slots=True)
 class RequestedMetrics:
@@ -97,11 +94,9 @@ class ReportHandler:
 class AgentStream:
     """A stream after its first message. Must be created in the task that awaits `run()`."""
 
-    def __init__(
-        self, node: str, context: Context, limits: AgentLimits, rng: random.Random
-    ) -> None:
+    def __init__(self, node: str, call: Call, limits: AgentLimits, rng: random.Random) -> None:
         self.node = node
-        self._context = context
+        self._call = call
         self._protocol = StreamProtocol(node)
         self._age = limits.age * (1 - 0.2 * rng.random())
         self._rate = TokenBucket(limits.reports, limits.burst)
@@ -144,7 +139,7 @@ class AgentStream:
 
     async def _read_reports(self, handler: ReportHandler) -> StreamRejection | None:
         loop = asyncio.get_running_loop()
-        while isinstance(message := await self._context.read(), bytes):
+        while (message := await self._call.read()) is not None:
             if (refusal := handler.missing(self.node)) is not None:
                 return refusal
             try:
@@ -161,8 +156,8 @@ class AgentStream:
             while (requested := self._next) is not None:
                 self._next = None
                 self._protocol.subscribe(requested.generation, requested.metrics)
-                await self._context.write(requested.message)
-        except (grpc.RpcError, grpc.aio.BaseError, asyncio.InvalidStateError) as error:
+                await self._call.write(requested.message)
+        except CallEndedError as error:
             # If the agent is gone, reading ends the stream at the same time.
             log.debug("subscription not sent", node=self.node, error=str(error))
         finally:

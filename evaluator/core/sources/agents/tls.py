@@ -1,12 +1,11 @@
-"""TLS of the agents' port, in gRPC's terms."""
+"""The certificate of the agents' port."""
 
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
-
+from evaluator.core.sources.agents.calls import Pem
 from evaluator.core.tls import CertificateReloader, TlsError, load_pair
 
 
@@ -19,40 +18,19 @@ class Files:
     ca: str = ""
 
 
-class Certificates:
-    """The current certificates. If changed files are invalid, the previous ones stay in use."""
-
-    def __init__(
-        self, files: Files, *, on_change: Callable[[bool], None] = lambda _usable: None
-    ) -> None:
-        """Load the files. Raises TlsError."""
-        self._files = files
-        self._rotation = CertificateReloader(
-            [name for name in (files.cert, files.key, files.ca) if name],
-            lambda: _load(files),
-            port="agents",
-            on_change=on_change,
-        )
-        self._initial = self._served = self._rotation.current()
-
-    def credentials(self) -> grpc.ServerCredentials:
-        """Return the credentials: TLS 1.2 or newer; with a CA, client certificates signed by it are required."""
-        return grpc.dynamic_ssl_server_credentials(
-            self._initial,
-            self._changed,  # type: ignore[arg-type]  # None: as before
-            require_client_authentication=bool(self._files.ca),
-        )
-
-    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return the configuration if it changed, else None; called by gRPC's thread for each new connection."""
-        newest = self._rotation.current()
-        if newest is self._served:
-            return None
-        self._served = newest
-        return newest
+def certificates(
+    files: Files, *, on_change: Callable[[bool], None] = lambda _usable: None
+) -> CertificateReloader[Pem]:
+    """Load the files. If they change and are invalid, the previous ones stay in use. Raises TlsError."""
+    return CertificateReloader(
+        [name for name in (files.cert, files.key, files.ca) if name],
+        lambda: _load(files),
+        port="agents",
+        on_change=on_change,
+    )
 
 
-def _load(files: Files) -> grpc.ServerCertificateConfiguration:
+def _load(files: Files) -> Pem:
     """Load the files. Raises TlsError if OpenSSL rejects them: gRPC would accept them and fail with each connection."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
@@ -70,8 +48,6 @@ def _load(files: Files) -> grpc.ServerCertificateConfiguration:
             f"agents' port: client CA {files.ca} cannot be used: {error}; name another with --agentCacert"
         ) from error
     try:
-        cert, key = Path(files.cert).read_bytes(), Path(files.key).read_bytes()
-        ca = Path(files.ca).read_bytes() if files.ca else None
+        return Pem(*(Path(n).read_bytes() if n else b"" for n in (files.cert, files.key, files.ca)))
     except OSError as error:
         raise TlsError(f"agents' port: {error}") from error
-    return grpc.ssl_server_certificate_configuration([(key, cert)], ca)

@@ -15,9 +15,10 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.authn import Authorizer
+from evaluator.core.sources.agents.grpc_port import GrpcPort
 from evaluator.core.sources.agents.options import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
-from evaluator.core.sources.agents.tls import Certificates, Files
+from evaluator.core.sources.agents.tls import Files, certificates
 from evaluator.core.tls import TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -114,8 +115,8 @@ async def port(pki):
         async def start(check=authn.by_certificate, *, ca="ca.crt", cert="server", **more):
             made = Port(check, **more)
             files = Files(pki.path(f"{cert}.crt"), pki.path(f"{cert}.key"), ca and pki.path(ca))
-            secured = Certificates(files).credentials()
-            made.number = await made.agents.start("127.0.0.1:0", credentials=secured)
+            certificate = certificates(files).current
+            made.number = await made.agents.start(GrpcPort("127.0.0.1:0", certificate))
             stack.push_async_callback(made.agents.stop)
             return made
 
@@ -197,7 +198,7 @@ async def test_certificate_of_another_node_is_rejected_and_changes_nothing(port,
     code, details = await node.ended()
     assert code is Code.PERMISSION_DENIED
     assert details == "the client certificate is for node-b, not for node node-a"
-    assert open_port.refusals == [Code.PERMISSION_DENIED]
+    assert open_port.refusals == ["PERMISSION_DENIED"]
     assert not open_port.store.knows("node-a")
     assert open_port.agents.connected == 0
 
@@ -353,8 +354,8 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
     replace(pki, tmp_path, *zip(names, names, strict=True))
     files = Files(*(str(tmp_path / name) for name in names))
     open_port = Port(authn.by_certificate)
-    credentials = Certificates(files).credentials()
-    open_port.number = await open_port.agents.start("127.0.0.1:0", credentials=credentials)
+    secured = GrpcPort("127.0.0.1:0", certificates(files).current)
+    open_port.number = await open_port.agents.start(secured)
     first = await agent(open_port, "node-a")
     await first.introduced()
 
@@ -392,5 +393,5 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
 )
 def test_unusable_files_end_the_start_with_a_sentence(pki, cert, key, ca, says):
     with pytest.raises(TlsError, match=says) as refused:
-        Certificates(Files(pki.path(cert), pki.path(key), pki.path(ca)))
+        certificates(Files(pki.path(cert), pki.path(key), pki.path(ca)))
     assert "\n" not in str(refused.value)

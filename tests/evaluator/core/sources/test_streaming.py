@@ -11,6 +11,7 @@ from agent.stream.client import StreamClient, Target
 from collectors.textfile import Options, TextFile
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
+from evaluator.core.sources.agents.grpc_port import GrpcPort
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE
@@ -90,7 +91,7 @@ async def test_files_become_readings_in_the_real_evaluator(files, stream_to):
     files("node_health_metric 0\n")
     real = RealEvaluator()
     real.want("health_metric")
-    port = await real.agents.start("127.0.0.1:0")
+    port = await real.agents.start(GrpcPort("127.0.0.1:0"))
     stream_to(port)
     await real.reads("health_metric", 1, 0.0)
     files("node_health_metric 2\n")
@@ -108,7 +109,7 @@ async def test_files_become_readings_in_the_real_evaluator(files, stream_to):
     reborn = RealEvaluator()
     reborn.want("load")
     files("load 9\n")
-    await reborn.agents.start(f"127.0.0.1:{port}")
+    await reborn.agents.start(GrpcPort(f"127.0.0.1:{port}"))
     await reborn.reads("load", 1, 9.0)
     await reborn.agents.stop()
 
@@ -116,7 +117,7 @@ async def test_files_become_readings_in_the_real_evaluator(files, stream_to):
 async def test_names_that_match_patterns_are_reported(files, stream_to, until):
     files('load_a 1\nload_b{disk="a"} 1\nload_b{disk="b"} 1\nnode_load_c 1\nother 1\n')
     real = RealEvaluator("load_*")
-    stream_to(await real.agents.start("127.0.0.1:0"))
+    stream_to(await real.agents.start(GrpcPort("127.0.0.1:0")))
     await until(lambda: real.matching == ["load_a", "load_c"])
     real.want(*real.matching)
     await real.reads("load_c", 1, 1.0)
@@ -145,7 +146,7 @@ async def test_recorded_series_becomes_a_reading_within_its_second(
     background(recorder.run())
     real = RealEvaluator()
     real.want("used_ratio", "node_each")
-    target = Target(f"127.0.0.1:{await real.agents.start('127.0.0.1:0')}", "node-a")
+    target = Target(f"127.0.0.1:{await real.agents.start(GrpcPort('127.0.0.1:0'))}", "node-a")
     background(StreamClient(target, rounds, recorded=recorder).run())
     await real.reads("used_ratio", 1, 0.1)
     await real.reads("node_each", 2)
@@ -164,7 +165,7 @@ async def test_forgotten_node_starts_over(files, stream_to):
     files("a 1\nb 1\n")
     real = RealEvaluator()
     real.want("a", "b")
-    stream_to(await real.agents.start("127.0.0.1:0"))
+    stream_to(await real.agents.start(GrpcPort("127.0.0.1:0")))
     await real.reads("b", 1, 1.0)
     real.store.forget("node-a")
     files("a 2\nb 1\n")

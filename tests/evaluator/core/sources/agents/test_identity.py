@@ -4,7 +4,8 @@ import pytest
 
 from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
-from evaluator.core.sources.agents.identity import Bound, bearer, bound, certified, is_node_name
+from evaluator.core.sources.agents.grpc_port import bearer, certified
+from evaluator.core.sources.agents.identity import Bound, bound, is_node_name, node_names
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
@@ -30,7 +31,7 @@ AGENT = "system:serviceaccount:plimsoll:plimsoll-agent"
     ],
 )
 def test_certificate_identifies_by_common_name_and_dns_names(auth, nodes):
-    assert certified(auth) == nodes
+    assert node_names(certified(auth)) == nodes
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from agent.stream.client import LONGEST_BACKOFF
+from evaluator.core.sources.agents.grpc_port import GrpcPort
 from evaluator.core.sources.agents.options import AgentLimits
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
 from tests.patience import PATIENCE
@@ -40,7 +41,7 @@ async def port():
         async def start(**limits):
             made = Evaluator(**limits)
             made.want("a")
-            made.port = await made.agents.start("127.0.0.1:0")
+            made.port = await made.agents.start(GrpcPort("127.0.0.1:0"))
             stack.push_async_callback(made.agents.stop)
             return made
 

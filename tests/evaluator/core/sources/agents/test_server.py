@@ -9,8 +9,8 @@ import pytest
 
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
-from evaluator.core.sources.agents import server
-from evaluator.core.sources.agents.authn import StreamRejection
+from evaluator.core.sources.agents.calls import Code
+from evaluator.core.sources.agents.grpc_port import GrpcCall, GrpcPort
 from evaluator.core.sources.agents.options import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from tests.clock import Clock
@@ -89,7 +89,7 @@ class Agent:
 @pytest.fixture
 async def evaluator():
     made = Evaluator()
-    made.port = await made.agents.start("127.0.0.1:0")
+    made.port = await made.agents.start(GrpcPort("127.0.0.1:0"))
     yield made
     await made.agents.stop()
 
@@ -390,7 +390,7 @@ async def test_stopping_ends_all_streams(evaluator, agent):
 
 async def test_port_in_use_is_an_os_error(evaluator):
     with pytest.raises(OSError, match=f"cannot listen for agents on 127.0.0.1:{evaluator.port}"):
-        await Evaluator().agents.start(f"127.0.0.1:{evaluator.port}")
+        await Evaluator().agents.start(GrpcPort(f"127.0.0.1:{evaluator.port}"))
 
 
 class Broken:
@@ -399,15 +399,10 @@ class Broken:
     async def abort(self, code, details):
         raise grpc.aio.InternalError("Failed grpc_call_start_batch: 8")
 
-    def peer(self):
-        return "ipv4:127.0.0.1:1"
-
 
 async def test_failed_abort_ends_the_stream_and_is_no_failure():
     with pytest.raises(asyncio.CancelledError):  # gRPC ends the stream on it silently
-        await server._abort(
-            Broken(), StreamRejection(grpc.StatusCode.RESOURCE_EXHAUSTED, "no more")
-        )
+        await GrpcCall(Broken()).abort(Code.RESOURCE_EXHAUSTED, "no more")
 
 
 async def test_rejected_streams_are_freed_without_the_garbage_collector(evaluator, agent):

@@ -1,0 +1,149 @@
+"""The process of the agents' port: gRPC, whose calls the evaluator serves over a pair of Unix sockets.
+
+What clients can make gRPC do before they are authenticated takes this process's memory and its interpreter's lock, not the
+evaluator's. Started by `port_process`, with the number of the socket as argument. Ends with the evaluator, whatever ends it.
+"""
+
+import asyncio
+import ctypes
+import json
+import os
+import signal
+import socket
+import sys
+
+from evaluator.core.sources.agents.calls import Call, CallEndedError, Code, Pem, ServerOptions
+from evaluator.core.sources.agents.frames import FrameSocket, Kind
+from evaluator.core.sources.agents.grpc_port import GrpcPort
+from plimsoll.process import memory
+
+_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of sys/prctl.h
+_MOST_CALLS = 0xFFFF_FFFF
+
+
+class RelayedCall:
+    """A call that the evaluator serves. Must be created in gRPC's task of the call."""
+
+    def __init__(self, number: int, call: Call, frames: FrameSocket) -> None:
+        self._number = number
+        self._call = call
+        self._frames = frames
+        self._task = asyncio.current_task()
+        self._wanted = asyncio.Event()
+        self._writing: asyncio.Task[None] | None = None
+        self._end: list[str] | None = None
+
+    def take(self, kind: Kind, content: bytes) -> None:
+        """Do what the evaluator asks for."""
+        if kind is Kind.READ:
+            self._wanted.set()
+        elif kind is Kind.MESSAGE:
+            self._writing = asyncio.create_task(self._write(content))
+        elif kind is Kind.END and self._end is None and self._task is not None:
+            self._end = json.loads(content)
+            self._task.cancel()
+
+    async def run(self) -> None:
+        """Relay the client's messages until either side ends the call."""
+        try:
+            while True:
+                await self._wanted.wait()
+                self._wanted.clear()
+                await self._frames.drain()
+                message = await self._call.read()
+                kind = Kind.LAST if message is None else Kind.MESSAGE
+                self._frames.send(kind, self._number, message or b"")
+        except asyncio.CancelledError:
+            if self._end is None or self._task is None or self._task.uncancel() > 0:
+                raise  # the client has gone
+        finally:
+            self._task = None
+        if self._writing is not None:
+            await asyncio.wait([self._writing])  # a client would wait for what is not sent
+        if self._end:
+            code, sentence = self._end
+            await self._call.abort(Code(code), sentence)
+
+    async def _write(self, message: bytes) -> None:
+        try:
+            await self._call.write(message)
+        except CallEndedError as error:
+            self._frames.send(Kind.WRITTEN, self._number, str(error).encode() or b"ended")
+        else:
+            self._frames.send(Kind.WRITTEN, self._number)
+
+
+class PortChild:
+    """Serves the calls of a port by the evaluator at the other end of a socket."""
+
+    def __init__(self, frames: FrameSocket) -> None:
+        self._frames = frames
+        self._calls: dict[int, RelayedCall] = {}
+        self._last = 0
+        self._pem = Pem(b"", b"")
+        self._port: GrpcPort | None = None
+
+    async def run(self) -> None:
+        """Run until the evaluator closes its end."""
+        async for kind, number, content in self._frames.frames():
+            if kind is Kind.OPEN:
+                await self._open(content)
+            elif kind is Kind.CERTIFICATE:
+                self._pem = Pem(*(text.encode() for text in json.loads(content)))
+            elif (call := self._calls.get(number)) is not None:
+                call.take(kind, content)
+        if self._port is not None:
+            await self._port.close()
+
+    async def _open(self, content: bytes) -> None:
+        address, tls, channel, calls = json.loads(content)
+        self._port = GrpcPort(address, self._certificate if tls else None)
+        options = ServerOptions(tuple((name, value) for name, value in channel), calls)
+        try:
+            bound = await self._port.open(self._serve, options)
+        except OSError as error:
+            self._frames.send(Kind.FAILED, 0, str(error).encode())
+        else:
+            self._frames.send(Kind.LISTENING, 0, str(bound).encode())
+
+    def _certificate(self) -> Pem:
+        return self._pem
+
+    async def _serve(self, call: Call) -> None:
+        number = self._next()
+        relayed = self._calls[number] = RelayedCall(number, call, self._frames)
+        self._frames.send(Kind.CALLED, number, json.dumps(call.caller).encode())
+        try:
+            await relayed.run()
+        finally:
+            del self._calls[number]
+            self._frames.send(Kind.ENDED, number)
+
+    def _next(self) -> int:
+        """Return a number of no other call."""
+        self._last = self._last % _MOST_CALLS + 1
+        while self._last in self._calls:
+            self._last = self._last % _MOST_CALLS + 1
+        return self._last
+
+
+async def _main(descriptor: int) -> None:
+    frames = await FrameSocket.of(socket.socket(fileno=descriptor))
+    returning = asyncio.create_task(memory.return_unused())
+    await PortChild(frames).run()
+    returning.cancel()
+
+
+def main() -> None:
+    """Run the port of the evaluator that started this process."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the evaluator ends it
+    if (prctl := getattr(ctypes.CDLL(None), "prctl", None)) is not None:
+        prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+    memory.use_one_arena()
+    asyncio.run(_main(int(sys.argv[1])))
+    os._exit(0)  # gRPC's threads may still run
+
+
+if __name__ == "__main__":
+    main()

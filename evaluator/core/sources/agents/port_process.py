@@ -1,0 +1,274 @@
+"""The agents' port in a process of its own, as the evaluator sees it.
+
+Header lists, handshakes and messages of clients that are not authenticated yet are gRPC's work: they take the memory and the
+time of that process. It is started anew when it ends, and when clients make it take more memory than its calls need.
+"""
+
+import asyncio
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+from evaluator.core.sources.agents.calls import (
+    CallEndedError,
+    Caller,
+    Code,
+    Pem,
+    Serve,
+    ServerOptions,
+)
+from evaluator.core.sources.agents.frames import Frame, FrameSocket, Kind
+from plimsoll import logs
+from plimsoll.backoff import Backoff
+from plimsoll.process import memory
+
+log = logs.get(__name__)
+
+_MODULE = "evaluator.core.sources.agents.port_child"
+_BATCH = 16
+"""Frames handled between two yields to the event loop."""
+_LOOK = 1.0
+"""Seconds between two looks at the certificate's files and the process's memory."""
+_MOST_MEMORY, _MEMORY_PER_CALL = 512 << 20, 128 << 10
+"""Bytes that the process may take, and more for each call."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_ENDING = 5.0
+"""Seconds for which the process may end calls."""
+
+
+class RemoteCall:
+    """A call in the port's process."""
+
+    def __init__(self, number: int, caller: Caller, frames: FrameSocket) -> None:
+        self.caller = caller
+        self._number = number
+        self._frames = frames
+        self._loop = asyncio.get_running_loop()
+        self._message: asyncio.Future[bytes | None] | None = None
+        self._written: asyncio.Future[bytes] | None = None
+        self._open = True
+
+    def take(self, kind: Kind, content: bytes) -> None:
+        """Take a frame of the port."""
+        if kind is Kind.WRITTEN:
+            if self._written is not None and not self._written.done():
+                self._written.set_result(content)
+        elif self._message is not None and not self._message.done():
+            self._message.set_result(None if kind is Kind.LAST else content)
+
+    async def read(self) -> bytes | None:
+        """Return the next message; None after the last one."""
+        self._message = self._loop.create_future()
+        self._frames.send(Kind.READ, self._number)
+        return await self._message
+
+    async def write(self, message: bytes) -> None:
+        """Send a message. Raises CallEndedError."""
+        if not self._open:
+            raise CallEndedError("the call has ended")
+        self._written = self._loop.create_future()
+        self._frames.send(Kind.MESSAGE, self._number, message)
+        try:
+            await self._frames.drain()
+        except ConnectionError as error:
+            raise CallEndedError("the process of the agents' port has ended") from error
+        if reason := await self._written:
+            raise CallEndedError(reason.decode())
+
+    async def abort(self, code: Code, sentence: str) -> NoReturn:
+        """End the call with a status. Raises asyncio.CancelledError, always."""
+        self.end([code, sentence])
+        raise asyncio.CancelledError
+
+    def ended(self) -> None:
+        """Stop waiting for the port, for which the call is over."""
+        self._open = False
+        if self._message is not None and not self._message.done():
+            self._message.set_result(None)
+        if self._written is not None and not self._written.done():
+            self._written.set_result(b"the call has ended")
+
+    def end(self, status: list[str]) -> None:
+        """End the call, with a code and a sentence or as completed; only the first end counts."""
+        if self._open:
+            self._open = False
+            self._frames.send(Kind.END, self._number, json.dumps(status).encode())
+
+
+class PortProcess:
+    """A port whose gRPC server runs in another process."""
+
+    def __init__(
+        self,
+        address: str,
+        certificate: Callable[[], Pem] | None = None,
+        *,
+        restarted: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`certificate` returns the current one; None: plain text. `restarted` is called when the process had ended."""
+        self._address = address
+        self._certificate = certificate
+        self._restarted = restarted
+        self._serve: Serve
+        self._options: ServerOptions
+        self._sent: Pem | None = None
+        self._listening: asyncio.Future[int]
+        self._frames: FrameSocket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._calls: dict[int, tuple[RemoteCall, asyncio.Task[None]]] = {}
+        self._tasks: list[asyncio.Task[NoReturn]] = []
+        self._backoff = Backoff(random.random, first=0.2, longest=10.0)
+
+    @property
+    def pid(self) -> int | None:
+        """The process; None while there is none."""
+        return self._process.pid if self._process else None
+
+    async def open(self, serve: Serve, options: ServerOptions) -> int:
+        """Start the process and return the port. Raises OSError if the address cannot be bound."""
+        self._serve, self._options = serve, options
+        self._listening = asyncio.get_running_loop().create_future()
+        self._tasks = [
+            asyncio.create_task(self._supervise()),
+            asyncio.create_task(self._watch()),
+        ]
+        try:
+            return await self._listening
+        except OSError:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End all calls and the process."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _supervise(self) -> NoReturn:
+        """Run the process, and another one whenever it ends."""
+        while True:
+            status = await self._run()
+            if not self._listening.done():
+                self._listening.set_exception(
+                    OSError(f"the process of the agents' port ended with status {status}")
+                )
+            wait = self._backoff.next()
+            log.warning("the agents' port ended and is started again", status=status, after=wait)
+            self._restarted()
+            await asyncio.sleep(wait)
+
+    async def _run(self) -> int:
+        """Serve the calls of one process until it ends; return its status."""
+        frames, process = await self._start()
+        try:
+            handled = 0
+            async for frame in frames.frames():
+                self._take(frame, frames)
+                handled += 1
+                if handled % _BATCH == 0:
+                    await asyncio.sleep(0)
+        finally:
+            self._frames = None
+            frames.close()  # ends the process if it has not
+            for number in tuple(self._calls):
+                self._ended(number)
+            status = await _wait(process)
+            self._process = None
+        return status
+
+    async def _start(self) -> tuple[FrameSocket, "subprocess.Popen[bytes]"]:
+        """Start the process and ask it to listen."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            process = self._process = _spawn(theirs)
+        frames = self._frames = await FrameSocket.of(ours)
+        self._sent = None
+        self._send_certificate()
+        settings = self._address, self._certificate is not None, *self._options
+        frames.send(Kind.OPEN, content=json.dumps(settings).encode())
+        return frames, process
+
+    def _take(self, frame: Frame, frames: FrameSocket) -> None:
+        kind, number, content = frame
+        if kind is Kind.LISTENING:
+            self._listens(int(content))
+        elif kind is Kind.FAILED:
+            self._failed(content.decode())
+        elif kind is Kind.CALLED:
+            peer, names, resumed, token = json.loads(content)
+            call = RemoteCall(number, Caller(peer, tuple(names), resumed, token), frames)
+            self._calls[number] = call, asyncio.create_task(self._serve_call(call))
+        elif kind is Kind.ENDED:
+            self._ended(number)
+        elif (found := self._calls.get(number)) is not None:
+            found[0].take(kind, content)
+
+    def _listens(self, bound: int) -> None:
+        self._backoff.reset()
+        if not self._listening.done():
+            host, _, _ = self._address.rpartition(":")
+            self._address = f"{host}:{bound}"  # the same one when it is started anew
+            self._listening.set_result(bound)
+
+    def _failed(self, reason: str) -> None:
+        if not self._listening.done():
+            self._listening.set_exception(OSError(reason))
+        elif self._process is not None:
+            log.warning("the agents' port cannot listen", error=reason)
+            self._process.kill()
+
+    async def _serve_call(self, call: RemoteCall) -> None:
+        try:
+            await self._serve(call)
+        finally:
+            call.end([])
+
+    def _ended(self, number: int) -> None:
+        if (found := self._calls.pop(number, None)) is not None:
+            call, serving = found
+            call.ended()
+            serving.cancel()
+
+    async def _watch(self) -> NoReturn:
+        """Pass changed certificates on, and end a process that takes too much memory."""
+        while True:
+            await asyncio.sleep(_LOOK)
+            self._send_certificate()
+            if (process := self._process) is not None:
+                bound = _MOST_MEMORY + _MEMORY_PER_CALL * len(self._calls)
+                if memory.resident(process.pid) * _PAGE > bound:
+                    log.warning("the agents' port takes too much memory", bytes=bound)
+                    process.kill()
+
+    def _send_certificate(self) -> None:
+        if self._certificate is None or self._frames is None:
+            return
+        if (newest := self._certificate()) != self._sent:
+            self._sent = newest
+            texts = [part.decode() for part in newest]
+            self._frames.send(Kind.CERTIFICATE, content=json.dumps(texts).encode())
+
+
+def _spawn(end: socket.socket) -> "subprocess.Popen[bytes]":
+    """Start the port's process at one end of the pair. It imports from where this process does."""
+    path = os.pathsep.join(entry for entry in sys.path if entry)
+    return subprocess.Popen(  # noqa: S603 (a module of ours)
+        [sys.executable, "-P", "-m", _MODULE, str(end.fileno())],
+        pass_fds=[end.fileno()],
+        stdin=subprocess.DEVNULL,
+        env=os.environ | {"PYTHONPATH": path},
+    )
+
+
+async def _wait(process: "subprocess.Popen[bytes]") -> int:
+    """Return the status of a process that is ending; kill it if that takes too long."""
+    try:
+        return await asyncio.to_thread(process.wait, _ENDING)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return await asyncio.to_thread(process.wait)

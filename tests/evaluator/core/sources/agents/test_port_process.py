@@ -1,0 +1,203 @@
+"""The agents' port in a process of its own: what it relays, and how both processes end."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import grpc
+import psutil
+import pytest
+
+from evaluator.core.sources.agents import port_process
+from evaluator.core.sources.agents.calls import CallEndedError, ServerOptions
+from evaluator.core.sources.agents.port_process import PortProcess
+from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
+from tests.eventually import eventually
+from tests.patience import PATIENCE
+from tests.security import rawh2
+from tests.security.rawh2 import CONTINUATION, HEADERS, SETTINGS, Peer, frame, report
+from wire import telemetry_pb2_grpc
+
+NO_WINDOW = bytes([0, 4, 0, 0, 0, 0])
+"""SETTINGS_INITIAL_WINDOW_SIZE 0: nothing may be sent on a stream."""
+
+PROGRAM = """
+import asyncio
+from evaluator.core.sources.agents.calls import ServerOptions
+from evaluator.core.sources.agents.port_process import PortProcess
+
+async def serve(call):
+    await call.read()
+
+async def main():
+    port = PortProcess("127.0.0.1:0")
+    print(await port.open(serve, ServerOptions((), 10)), port.pid, flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(main())
+"""
+
+
+class Site:
+    """An evaluator with such a port."""
+
+    def __init__(self, **limits):
+        self.restarts = asyncio.Queue()
+        self.evaluator = Evaluator(**limits)
+        self.process = PortProcess(
+            "127.0.0.1:0", restarted=lambda: self.restarts.put_nowait(self.process.pid)
+        )
+
+    async def start(self):
+        self.evaluator.want("a")
+        self.evaluator.port = await self.evaluator.agents.start(self.process)
+
+
+@pytest.fixture
+async def site():
+    made = Site()
+    await made.start()
+    yield made
+    await made.evaluator.agents.stop()
+
+
+@pytest.fixture
+async def agent(site):
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def connect(node="node-a"):
+            options = [("grpc.use_local_subchannel_pool", True)]
+            channel = grpc.aio.insecure_channel(f"127.0.0.1:{site.evaluator.port}", options)
+            await stack.enter_async_context(channel)
+            return Agent(telemetry_pb2_grpc.TelemetryStub(channel).Stream(), node)
+
+        yield connect
+
+
+async def test_agents_report_and_are_told_of_subscriptions(site, agent):
+    nodes = [await agent(f"node-{number}") for number in range(20)]
+    for node in nodes:
+        subscription = await node.introduced()
+        await node.say(generation=subscription.generation, full=True, indices=[0], values=[7.0])
+    await site.evaluator.heard(20)
+    assert site.evaluator.store.reading("a", "node-19").value == 7.0
+    site.evaluator.want("a", "b")
+    for node in nodes:
+        assert list((await node.hear()).metrics) == ["a", "b"]
+    assert site.evaluator.agents.connected == 20
+
+
+async def test_rejection_reaches_the_agent(agent):
+    node = await agent("No Name")
+    await node.say()
+    assert await node.ended() == (
+        grpc.StatusCode.INVALID_ARGUMENT,
+        "a node_name is a lower-case DNS subdomain of at most 253 characters",
+    )
+
+
+async def test_agent_that_goes_is_forgotten(site, agent):
+    node = await agent()
+    await node.introduced()
+    node.stream.cancel()
+    await eventually(lambda: site.evaluator.agents.connected == 0)
+
+
+async def test_port_is_opened_again_on_the_same_number_when_its_process_was_killed(site, agent):
+    node = await agent()
+    await node.introduced()
+    os.kill(site.process.pid, signal.SIGKILL)
+    assert (await node.ended())[0] is grpc.StatusCode.UNAVAILABLE
+    async with asyncio.timeout(PATIENCE):
+        await site.restarts.get()
+        while True:
+            again = await agent()
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                if await again.introduced():
+                    break
+    assert site.evaluator.agents.connected == 1
+
+
+async def test_stopping_ends_the_process_and_the_streams(site, agent):
+    node = await agent()
+    await node.introduced()
+    process = psutil.Process(site.process.pid)
+    await site.evaluator.agents.stop()
+    assert not process.is_running()
+    assert (await node.ended())[0] in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+    assert site.evaluator.agents.connected == 0
+
+
+async def test_address_in_use_is_an_os_error(site):
+    other = PortProcess(f"127.0.0.1:{site.evaluator.port}")
+    with pytest.raises(
+        OSError, match=f"cannot listen for agents on 127.0.0.1:{site.evaluator.port}"
+    ):
+        await Evaluator().agents.start(other)
+    assert other.pid is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_process_ends_with_the_evaluator(number):
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", PROGRAM], stdout=subprocess.PIPE, text=True
+    ) as evaluator:
+        _, pid = evaluator.stdout.readline().split()
+        process = psutil.Process(int(pid))
+        process.send_signal(signal.SIGTERM)  # as to a group: the evaluator decides
+        process.send_signal(signal.SIGINT)
+        assert process.is_running()
+        evaluator.send_signal(number)
+    process.wait(PATIENCE)
+
+
+async def test_header_lists_take_the_memory_of_the_process_which_is_ended_beyond_a_bound(
+    site, agent, monkeypatch
+):
+    own = psutil.Process()
+    node = await agent()
+    await node.introduced()
+    first, before = site.process.pid, own.memory_info().rss
+    monkeypatch.setattr(
+        port_process, "_MOST_MEMORY", psutil.Process(first).memory_info().rss + (30 << 20)
+    )
+    fields = rawh2.literal("a", "b" * 100) * 150
+    peers = [await Peer.connect(site.evaluator.port) for _ in range(4)]
+    for peer in peers:
+        await peer.send(frame(HEADERS, 0, 1, rawh2.call_headers()))
+        await peer.send(*[frame(CONTINUATION, 0, 1, fields)] * (12 << 20 >> 14))
+    async with asyncio.timeout(PATIENCE):
+        await site.restarts.get()
+    assert own.memory_info().rss < before + (40 << 20), "the client's share of this process"
+    for peer in peers:
+        peer.vanish()
+
+
+async def test_write_fails_when_the_process_ends():
+    calls = asyncio.Queue()
+
+    async def serve(call):
+        calls.put_nowait(call)
+        await asyncio.Event().wait()
+
+    port = PortProcess("127.0.0.1:0")
+    number = await port.open(serve, ServerOptions((), 10))
+    deaf = await Peer.connect(number)
+    await deaf.send(frame(SETTINGS, 0, 0, NO_WINDOW))
+    await deaf.call(1, report(node_name="node-a"))
+    call = await calls.get()
+    assert call.caller.peer.startswith("ipv4:127.0.0.1:")
+    writing = asyncio.create_task(call.write(b"x"))
+    await asyncio.wait([writing], timeout=0.1)
+    assert not writing.done(), "the peer does not read"
+    os.kill(port.pid, signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE):
+        with pytest.raises(CallEndedError):
+            await writing
+        with pytest.raises(CallEndedError):
+            await call.write(b"x")
+    deaf.vanish()
+    await port.close()
