@@ -26,21 +26,26 @@ _COLUMN = np.arange(5000.0)
 _RELATIONS: Mapping[str, Callable[[float, float], bool]] = {"<=": operator.le, ">=": operator.ge}
 
 
+def family(pid: int) -> list[int]:
+    """Return a process and its children: the evaluator has one for the agents' port."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    return [pid, *map(int, children.read_text().split() if children.exists() else ())]
+
+
 def cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process.
+    """Return user and system time of a process and its children.
 
     The clock behind utime and stime of /proc/<pid>/stat, without their rounding to hundredths.
     Raises OSError if the process does not exist.
     """
-    return time.clock_gettime(
-        ~pid << 3 | 2
-    )  # CPUCLOCK_SCHED of that process, as clock_getcpuclockid(3) makes it
+    # CPUCLOCK_SCHED of a process, as clock_getcpuclockid(3) makes it
+    return sum(time.clock_gettime(~one << 3 | 2) for one in family(pid))
 
 
 def queued_seconds(pid: int) -> float:
-    """Return how long the current threads of a process were ready to run without a CPU, in seconds."""
+    """Return how long the current threads of a process and its children were ready to run without a CPU, in seconds."""
     total = 0
-    for task in Path(f"/proc/{pid}/task").iterdir():
+    for task in (task for one in family(pid) for task in Path(f"/proc/{one}/task").iterdir()):
         with contextlib.suppress(
             FileNotFoundError, ProcessLookupError
         ):  # the thread has just ended
@@ -49,22 +54,29 @@ def queued_seconds(pid: int) -> float:
 
 
 def memory_mb(pid: int, field: str = "VmRSS") -> float:
-    """Return resident memory in megabytes (10^6): `VmRSS` now, `VmHWM` the peak since `forget_peak`."""
+    """Return resident memory of a process and its children in megabytes (10^6): `VmRSS` now, `VmHWM` the peak of each since
+    `forget_peak`.
+    """
+    return sum(_status_kb(one, field) for one in family(pid)) * 1024 / 1e6
+
+
+def _status_kb(pid: int, field: str) -> int:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         name, _, rest = line.partition(":")
         if name == field:
-            return int(rest.split()[0]) * 1024 / 1e6
+            return int(rest.split()[0])
     raise ValueError(f"no {field} in /proc/{pid}/status")
 
 
 def forget_peak(pid: int) -> None:
     """Reset the peak of resident memory."""
-    Path(f"/proc/{pid}/clear_refs").write_text("5")
+    for one in family(pid):
+        Path(f"/proc/{one}/clear_refs").write_text("5")
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Resource usage of a process: seconds of CPU and of waiting for a CPU, megabytes, descriptors."""
+    """Resource usage of a process and its children: seconds of CPU and of waiting for a CPU, megabytes, descriptors."""
 
     at: float
     cpu: float
@@ -75,14 +87,14 @@ class Usage:
 
     @classmethod
     def of(cls, pid: int) -> "Usage":
-        """Return the usage of a process, all threads together."""
+        """Return the usage, all threads together."""
         return cls(
             at=time.monotonic(),
             cpu=cpu_seconds(pid),
             queued=queued_seconds(pid),
             rss=memory_mb(pid),
             peak=memory_mb(pid, "VmHWM"),
-            descriptors=len(list(Path(f"/proc/{pid}/fd").iterdir())),
+            descriptors=sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family(pid)),
         )
 
     def cores_since(self, before: "Usage") -> float:
