@@ -34,8 +34,8 @@ _BATCH = 16
 """Frames handled between two yields to the event loop."""
 _LOOK = 1.0
 """Seconds between two looks at the certificate's files and the process's memory."""
-_MOST_MEMORY, _MEMORY_PER_CALL = 512 << 20, 128 << 10
-"""Bytes that the process may take, and more for each call."""
+_MOST_MEMORY, _MEMORY_PER_AGENT = 512 << 20, 96 << 10
+"""Bytes that the process may take, and more for each call that was answered."""
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _ENDING = 5.0
 """Seconds for which the process may end calls."""
@@ -52,6 +52,8 @@ class RemoteCall:
         self._message: asyncio.Future[bytes | None] | None = None
         self._written: asyncio.Future[bytes] | None = None
         self._open = True
+        self.answered = False
+        """Whether a message was sent to the client: then it is an agent."""
 
     def take(self, kind: Kind, content: bytes) -> None:
         """Take a frame of the port."""
@@ -71,6 +73,7 @@ class RemoteCall:
         """Send a message. Raises CallEndedError."""
         if not self._open:
             raise CallEndedError("the call has ended")
+        self.answered = True
         self._written = self._loop.create_future()
         self._frames.send(Kind.MESSAGE, self._number, message)
         try:
@@ -240,7 +243,8 @@ class PortProcess:
             await asyncio.sleep(_LOOK)
             self._send_certificate()
             if (process := self._process) is not None:
-                bound = _MOST_MEMORY + _MEMORY_PER_CALL * len(self._calls)
+                agents = sum(call.answered for call, _ in self._calls.values())
+                bound = _MOST_MEMORY + _MEMORY_PER_AGENT * agents
                 if memory.resident(process.pid) * _PAGE > bound:
                     log.warning("the agents' port takes too much memory", bytes=bound)
                     process.kill()

@@ -201,3 +201,17 @@ async def test_write_fails_when_the_process_ends():
             await call.write(b"x")
     deaf.vanish()
     await port.close()
+
+
+def test_each_process_loads_its_own_part():
+    evaluator = "import sys, evaluator.app; print('grpc' in sys.modules)"
+    port = "import sys, evaluator.core.sources.agents.port_child; print('structlog' in sys.modules)"
+    for program in (evaluator, port):
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", program],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=PATIENCE,
+        )
+        assert done.stdout == "False\n"
