@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from typing import NoReturn
 
 from evaluator.core.sources.agents.calls import Call, CallEndedError, Code, Pem, ServerOptions
 from evaluator.core.sources.agents.frames import FrameSocket, Kind
@@ -127,11 +128,13 @@ class PortChild:
         return self._last
 
 
-async def _main(descriptor: int) -> None:
+async def _main(descriptor: int) -> NoReturn:
     frames = await FrameSocket.of(socket.socket(fileno=descriptor))
     returning = asyncio.create_task(memory.return_unused())
     await PortChild(frames).run()
     returning.cancel()
+    # gRPC's threads may still run, and it reports the tasks of its calls if they are cancelled.
+    os._exit(0)
 
 
 def main() -> None:
@@ -142,7 +145,6 @@ def main() -> None:
         prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     memory.use_one_arena()
     asyncio.run(_main(int(sys.argv[1])))
-    os._exit(0)  # gRPC's threads may still run
 
 
 if __name__ == "__main__":
