@@ -47,10 +47,18 @@ class Presence(NamedTuple):
         return bool(self.lacking) and not self.having and not self.pending
 
 
+class Compared(NamedTuple):
+    """The result of a comparison, two masks (nodes,): where it counts, and where it is true but too many peers differ."""
+
+    met: Bools
+    held_back: Bools
+
+
 class MetricColumn:
     """The readings of one metric, prepared for comparison; computed once and shared by all rules.
 
-    `values` is NaN on `unusable` nodes. `any_unreported`: some node has not reported the metric yet.
+    `values` is NaN on `unusable` nodes. `any_unreported`: some node has not reported the metric yet. `compared`: results by
+    operator and target; those of unchanged peers are kept from one decision to the next.
     """
 
     usable: Bools
@@ -80,8 +88,9 @@ class MetricColumn:
             self.unusable = NodeMask(nodes, ~self.usable).reuse(before.unusable if before else None)
             self.any_unreported = bool(readings.unreported.any())
         self._orders = {} if orders is None else orders
-        self._met: dict[tuple[Operator, float], Bools] = {}
-        self._held_back: dict[tuple[Operator, float], Bools] = {}
+        self.compared: dict[tuple[Operator, float], Compared] = {}
+        if before and readings.peers and before.readings.peers is readings.peers:
+            self.compared = before.compared
         self._classes: dict[Operator, Positions] = {}
 
     def moved(self, added: Floats) -> "MetricColumn":
@@ -101,15 +110,18 @@ class MetricColumn:
 
         Doubles are compared strictly: exact for integers up to 2^53. NaN, and so an unusable reading, compares false.
         """
+        return self._result(rule).met
+
+    def _result(self, rule: Rule) -> Compared:
         key = (rule.operator, rule.target)
-        met = self._met.get(key)
-        if met is None:
+        found = self.compared.get(key)
+        if found is None:
             if self.readings.peers is None:
-                met = _compared(self.values, *key)
+                found = Compared(_compared(self.values, *key), self.unusable.nodes.none)
             else:
-                met = self._accused(self.readings.peers, *key)
-            self._met[key] = met
-        return met
+                found = self._accused(self.readings.peers, *key)
+            self.compared[key] = found
+        return found
 
     def matches_with(self, rule: Rule, added: Floats) -> Positions:
         """Return the nodes that match a rule with these amounts, shape (nodes,), added to their readings.
@@ -120,18 +132,17 @@ class MetricColumn:
         values = self.values[where] + added[where]
         return where[_compared(values, rule.operator, rule.target)]
 
-    def _accused(self, peers: Peers, operator: Operator, target: float) -> Bools:
-        """Return where a comparison of a peer metric counts: on a limited share of each group."""
+    def _accused(self, peers: Peers, operator: Operator, target: float) -> Compared:
+        """Compare a peer metric: it counts on a limited share of each group."""
+        none = self.unusable.nodes.none
         near = peers.beyond(target, _FARTHER[operator])
         differing = near[_compared(peers.at(near), operator, target)] if near.size else near
         if not differing.size:
-            return self.unusable.nodes.none
+            return Compared(none, none)
         met = np.zeros(len(self.usable), bool)
         met[differing] = True
-        accused = self.at_most(operator, met, self.unusable.nodes.none)
-        if accused is not met:
-            self._held_back[operator, target] = met & ~accused
-        return accused
+        accused = self.at_most(operator, met, none)
+        return Compared(accused, none if accused is met else met & ~accused)
 
     def at_most(self, operator: Operator, where: Bools, first: Bools) -> Bools:
         """Return the nodes in `where` that a peer metric may accuse at once: those of `first`, then the farthest."""
@@ -142,8 +153,7 @@ class MetricColumn:
 
     def held_back(self, rule: Rule) -> Bools:
         """Return where a comparison of a peer metric is true but does not count: too many of the group differ."""
-        self.matches(rule)
-        return self._held_back.get((rule.operator, rule.target), self.unusable.nodes.none)
+        return self._result(rule).held_back
 
     def classes(self, operator: Operator) -> Positions:
         """Return the rank class of each node, 0 for the best; equal readings share a class. Read-only.

@@ -196,24 +196,26 @@ class Peers:
     def at(self, positions: Positions | slice) -> Floats:
         """Return the peer metric of some nodes, which have a reading; NaN where there are too few peers."""
         codes, readings = self.grouping.codes[positions], self.readings[positions]
-        medians, scales = self.found.medians.take(codes), self.found.scales
+        medians, scales = _of_nodes(self.found.medians, codes), self.found.scales
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             if self.metric.kind is PeerKind.RATIO:
                 return np.where(medians > 0, readings / medians, np.nan)
-            compared: Floats = (readings - medians) / scales.take(codes)
-            if (scales == 0).any():
+            compared: Floats = (readings - medians) / _of_nodes(scales, codes)
+            if not scales.all():
                 compared[readings == medians] = 0.0
-            return np.clip(compared, -MOST_DEVIATION, MOST_DEVIATION, out=compared)
+            np.maximum(compared, -MOST_DEVIATION, out=compared)
+            return np.minimum(compared, MOST_DEVIATION, out=compared)
 
     @cached_property
     def comparable(self) -> Bools:
         """Where the peer metric is not NaN, shape (nodes,)."""
-        sizes, medians, scales = self.found[:3]
-        ratio = self.metric.kind is PeerKind.RATIO
-        known = (medians > 0) if ratio else ~np.isnan(scales)
-        if np.isinf([medians, scales]).any():
+        sizes, medians, scales = self.found
+        known = np.isfinite(scales)
+        if not known.all() and (np.isinf(medians) | np.isinf(scales)).any():
             return ~np.isnan(self.values)
-        if (known | (sizes == 0)).all():
+        if self.metric.kind is PeerKind.RATIO:
+            known &= medians > 0
+        if known.all() or (known | (sizes == 0)).all():
             return self.usable
         return self.usable & known.take(self.grouping.codes)
 
@@ -222,19 +224,19 @@ class Peers:
 
         In each group the peer metric grows with the reading, so a target is a bound on readings. `sign` 0: all nodes.
         """
-        found = self.found
-        certain = np.abs(target) < MOST_DEVIATION or self.metric.kind is PeerKind.RATIO
-        if not sign or not certain:
+        medians, scales, ratio = *self.found[1:], self.metric.kind is PeerKind.RATIO
+        if not sign or not (ratio or abs(target) < MOST_DEVIATION):
             return self.usable.nonzero()[0]
+        slack = sign * _SLACK
+        wide = slack * (abs(target) + 1)
         with np.errstate(invalid="ignore", over="ignore"):
-            if self.metric.kind is PeerKind.RATIO:
-                bounds, width = target * found.medians, (np.abs(target) + 1) * np.abs(found.medians)
+            if ratio:
+                bounds = target * medians - wide * np.abs(medians)
             else:
-                bounds = found.medians + target * found.scales
-                width = np.abs(found.medians) + (np.abs(target) + 1) * found.scales
-            bounds = bounds - sign * _SLACK * width
-        bounds[~np.isfinite(bounds) & ~np.isnan(found.medians)] = -sign * np.inf
-        limits = bounds.take(self.grouping.codes)
+                bounds = medians - slack * np.abs(medians) + (target - wide) * scales
+        if not np.isfinite(bounds).all():
+            bounds[~np.isfinite(bounds) & ~np.isnan(medians)] = -sign * np.inf
+        limits = _of_nodes(bounds, self.grouping.codes)
         near = self.readings >= limits if sign > 0 else self.readings <= limits
         near &= self.usable
         positions: Positions = near.nonzero()[0]
@@ -258,11 +260,11 @@ class Peers:
         if not over.any():
             return where
         positions = (where & over[codes]).nonzero()[0]
+        values = np.where(self.usable[positions], self.at(positions), np.nan)
         order = np.lexsort(
             (
-                positions,
                 _descending(sign * self.readings[positions]),
-                _descending(sign * self.values[positions]),
+                _descending(sign * values),
                 ~first[positions],
                 codes[positions],
             )
@@ -295,6 +297,11 @@ class Peers:
         small = self.found.sizes < self.metric.least
         found: Bools = self.usable & small[self.grouping.codes]
         return found
+
+
+def _of_nodes(parts: Floats, codes: Codes) -> Floats:
+    """Return the value of each node's group; of a single group, one value for all."""
+    return parts if len(parts) == 1 else parts.take(codes)
 
 
 def _descending(values: Floats) -> Floats:

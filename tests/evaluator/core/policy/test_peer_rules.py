@@ -178,6 +178,21 @@ def test_change_of_half_a_group_is_no_fault_of_every_node(tas):
     assert not {*world.held_back()} & found.dontschedule.keys()
 
 
+def test_unchanged_peers_are_compared_once(tas):
+    world = World(policy(tas))
+    world.report(even(40) | {f"node-{number:03d}": 90.0 + number for number in range(9)}, 0)
+    (rule,) = world.policy.strategies[StrategyName.DONTSCHEDULE].rules
+    found, held_back = world.decide(0).dontschedule, world.held_back()
+    first = world.before.table.column(rule.metric).matches(rule)
+    assert (len(found), len(held_back)) == (4, 5)
+    world.report({"node-020": 10.0}, 1)  # as before
+    assert world.decide(1).dontschedule == found
+    assert world.held_back() == held_back
+    assert world.before.table.column(rule.metric).matches(rule) is first
+    world.report({"node-008": 10.0}, 2)
+    assert world.decide(2).dontschedule.keys() == found.keys() ^ {"node-008", "node-004"}
+
+
 def test_limit_holds_while_clear_after_runs(tas):
     world = World(policy(tas, clearAfter="1h"))
     readings = even(40)
