@@ -47,6 +47,10 @@ class Presence(NamedTuple):
         return bool(self.lacking) and not self.having and not self.pending
 
 
+_MOST_COMPARED = 100
+"""Results of one metric that are kept: targets of rules that were edited since are among them."""
+
+
 class Compared(NamedTuple):
     """The result of a comparison, two masks (nodes,): where it counts, and where it is true but too many peers differ."""
 
@@ -89,7 +93,8 @@ class MetricColumn:
             self.any_unreported = bool(readings.unreported.any())
         self._orders = {} if orders is None else orders
         self.compared: dict[tuple[Operator, float], Compared] = {}
-        if before and readings.peers and before.readings.peers is readings.peers:
+        unchanged = before and readings.peers and before.readings.peers is readings.peers
+        if before and unchanged and len(before.compared) <= _MOST_COMPARED:
             self.compared = before.compared
         self._classes: dict[Operator, Positions] = {}
 

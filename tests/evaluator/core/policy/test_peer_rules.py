@@ -193,6 +193,16 @@ def test_unchanged_peers_are_compared_once(tas):
     assert world.decide(2).dontschedule.keys() == found.keys() ^ {"node-008", "node-004"}
 
 
+def test_comparisons_with_former_targets_are_not_kept_forever(tas):
+    world = World(policy(tas))
+    world.report(even(40), 0)
+    for target in range(300):
+        world.policy = policy(tas, SLOW | {"target": target})
+        world.decide(0)
+    (rule,) = world.policy.strategies[StrategyName.DONTSCHEDULE].rules
+    assert len(world.before.table.column(rule.metric).compared) <= 101
+
+
 def test_limit_holds_while_clear_after_runs(tas):
     world = World(policy(tas, clearAfter="1h"))
     readings = even(40)
