@@ -1,4 +1,4 @@
-"""Prometheus' HTTP API over a real socket: requests, credentials, and each failure."""
+"""Prometheus' HTTP API over a real socket: requests, credentials, and each failure; the file of queries."""
 
 import base64
 import shutil
@@ -9,12 +9,25 @@ import pytest
 from aiohttp import web
 
 from evaluator.core.sources.answer import SourceError
-from evaluator.core.sources.prometheus import Access, Prometheus, Queries
+from evaluator.core.sources.prometheus import (
+    Access,
+    Prometheus,
+    Queries,
+    QueriesError,
+    parse_queries,
+)
 from evaluator.core.tls import TlsError
 from tests.patience import PATIENCE
 
 DATE = "Fri, 20 Nov 2026 12:00:00 GMT"
 NOON = 1795176000.0
+GOOD = """
+# what a policy calls it: what Prometheus is asked
+memory_pressure: node_pressure_memory_waiting_seconds_total
+cpu_busy: |
+  1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[1m]))
+one: 1
+"""
 
 
 def vector(**nodes):
@@ -258,3 +271,71 @@ async def test_server_certificate_is_verified_against_the_ca(make, secure):
     reason, says = await refused(make(url=url))
     assert reason == "unreachable"
     assert "certificate" in says
+
+
+def test_mapping_of_names_to_queries_is_read():
+    assert parse_queries(GOOD) == {
+        "memory_pressure": "node_pressure_memory_waiting_seconds_total",
+        "cpu_busy": '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[1m]))\n',
+        "one": "1",
+    }
+    assert parse_queries('{"a": "b"}') == {"a": "b"}
+    assert parse_queries("# nothing yet") == {}
+    assert parse_queries("a: !!python/object:os.system x") == {
+        "a": "x"
+    }  # YAML tags create no objects
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("- a\n", "not a mapping"),
+        ("a", "not a mapping"),
+        ("a:\n", "a: its query is not a string"),
+        ("a: [x]", "a: its query is not a string"),
+        ("a: {x: y}", "a: its query is not a string"),
+        ("'': x", "not a metric name"),
+        ("a: 1\na: 2", "a appears twice"),
+        ("a: {", "not YAML"),
+        ("? [x]\n: y", "not YAML"),
+    ],
+)
+def test_mistake_is_reported_in_a_sentence(tmp_path, text, says):
+    with pytest.raises(ValueError, match=r"^[^\n]*$") as caught:
+        parse_queries(text)
+    assert says in str(caught.value)
+    path = tmp_path / "q.yaml"
+    path.write_text(text)
+    with pytest.raises(QueriesError, match=f"--prometheusQueries {path}: "):
+        Queries(str(path))
+
+
+def test_no_file_means_no_query_and_a_missing_one_is_an_error(tmp_path):
+    assert Queries("").of("a") is None
+    with pytest.raises(QueriesError, match="No such file"):
+        Queries(str(tmp_path / "none"))
+
+
+def test_binary_file_is_an_error(tmp_path):
+    path = tmp_path / "q.yaml"
+    path.write_bytes(b"a: \xff")
+    with pytest.raises(QueriesError, match="utf-8"):
+        Queries(str(path))
+
+
+def test_changed_file_takes_effect_and_an_invalid_one_does_not(tmp_path, log_lines):
+    lines = log_lines("logfmt")
+    path = tmp_path / "q.yaml"
+    path.write_text("a: one")
+    found = Queries(str(path))
+    assert found.of("a") == "one"
+    path.write_text("a: second")
+    assert (found.of("a"), found.of("b")) == ("second", None)
+    path.write_text("a: {")
+    assert (found.of("a"), found.of("a")) == ("second", "second")
+    path.unlink()
+    assert (found.of("a"), found.of("a")) == ("second", "second")
+    path.write_text("b: third one")
+    assert (found.of("a"), found.of("b")) == (None, "third one")
+    told = [line.partition(" msg=")[2] for line in lines()]
+    assert [line.startswith('"queries not reloaded') for line in told] == [False, True, True, False]
