@@ -111,7 +111,7 @@ class TestFile(msgspec.Struct, forbid_unknown_fields=True):
     stale_after: str = "5m"
 
 
-def read(name: str) -> TestFile:
+def read_file(name: str) -> TestFile:
     """Return the test file; policy files are relative to it. Raises TestFileError."""
     try:
         text = userfile.read_text(name)
@@ -130,7 +130,7 @@ def read(name: str) -> TestFile:
     return test_file
 
 
-def values(text: str) -> list[tuple[int, float | None]]:
+def series_values(text: str) -> list[tuple[int, float | None]]:
     """Return (number of the interval, value) pairs; gaps are left out, a stale marker is STALE. Raises ValueError."""
     numbered: list[tuple[int, float | None]] = []
     position = 0
@@ -196,7 +196,7 @@ def _recording(
         if node is None:
             raise TestFileError(f"{label}: it has no label node or instance")
         for metric in {name, name.removeprefix("node_")} & metrics:
-            by_metric[metric].append((node, _parsed(label, values, given.values)))
+            by_metric[metric].append((node, _parsed(label, series_values, given.values)))
     nodes = NodeIndex(sorted({node for own in by_metric.values() for node, _ in own}))
     return Recording(
         nodes,
@@ -295,7 +295,7 @@ def main(argv: Sequence[str]) -> int:
     status = 0
     for name in command.parse_args(argv).files:
         try:
-            file = read(name)
+            file = read_file(name)
             failed = [*failures(file)]
         except TestFileError as error:
             sys.stderr.write(f"{PROGRAM}: {error}\n")

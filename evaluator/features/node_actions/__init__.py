@@ -1,4 +1,4 @@
 """Taints and conditions of nodes that violate a policy, within limits; written by the leader.
 
-`plan`, `limit`, `policy` and `report` are pure.
+`plan`, `limit`, `report` and `writes` are pure.
 """

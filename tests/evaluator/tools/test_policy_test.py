@@ -51,13 +51,13 @@ A, B = 'load1{node="a"}', 'node_load1{instance="b:9100"}'
     ],
 )
 def test_the_notation_is_that_of_promtool(text, expected):
-    assert policy_test.values(text) == expected
+    assert policy_test.series_values(text) == expected
 
 
 @pytest.mark.parametrize("text", ["x", "1+2", "1x", "_1", "stale3", "1,2", "0x9999999"])
 def test_other_text_is_refused(text):
     with pytest.raises(ValueError, match=r"not a value|more than 1000000 values"):
-        policy_test.values(text)
+        policy_test.series_values(text)
 
 
 def test_violating_nodes_reasons_and_labels_are_compared(run):

@@ -68,10 +68,10 @@ def last_failure(events: Iterable[ControllerEvent]) -> str:
     created = max((event.last_seen for event in known if event.reason in _CREATED), default="")
     if failed is None or failed.last_seen < created:
         return ""
-    return reason(failed.message)
+    return failure_reason(failed.message)
 
 
-def reason(message: str) -> str:
+def failure_reason(message: str) -> str:
     """Return the API server's message without the name of the pod, in one line."""
     return one_line(_PREFIX.sub("", message, count=1))
 
@@ -212,7 +212,7 @@ class PodController:
     def create_failure(self) -> str:
         """The error of its last attempt to create a pod, from its conditions; empty if there is none."""
         failure = self.obj and self.obj.condition("ReplicaFailure")
-        return reason(failure.message) if failure else ""
+        return failure_reason(failure.message) if failure else ""
 
     def _deployment_rollout(self, replica_set: ControllerObject) -> Rollout | None:
         owner = next(

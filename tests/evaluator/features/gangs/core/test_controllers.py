@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from evaluator.features.gangs.core.controllers import ControllerEvent, last_failure, reason
+from evaluator.features.gangs.core.controllers import ControllerEvent, failure_reason, last_failure
 
 QUOTA = "exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
 
@@ -37,7 +37,7 @@ def event(why, message, second, **more):
 )
 def test_reason_does_not_name_the_pod(message, expected):
     """Each attempt has a new pod name, and each new text would be a new event."""
-    assert reason(message) == expected
+    assert failure_reason(message) == expected
 
 
 @pytest.mark.parametrize(
