@@ -1,9 +1,6 @@
 """Benchmarks at a small size run and print valid lines."""
 
-import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,7 @@ from bench import extender, gangs, measure, pages
 from bench.cases import Repeat, Rest
 from bench.scene import Sizes
 from evaluator.features.scorers.registry import BUILT_IN
-from tests.patience import PATIENCE
+from tests.bench import conftest
 
 BENCH = Path(extender.__file__).parent
 
@@ -23,11 +20,7 @@ pytestmark = [
 
 
 def lines_of(name, *arguments):
-    argv = [sys.executable, "-P", str(BENCH / f"{name}.py"), *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stderr == ""
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return conftest.lines_of(BENCH / f"{name}.py", *arguments)
 
 
 def test_extender_benchmark_runs():

@@ -1,10 +1,7 @@
 """The placement benchmark at a small size."""
 
-import json
 import math
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,17 +12,13 @@ from bench.placement.systems import SYSTEMS, TABLE
 from evaluator.tools.closed_loop.use import UseHistory
 from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod, equal_pods
 from sandbox.envtest import NoControlPlaneError, find
-from tests.patience import PATIENCE
+from tests.bench import conftest
 
 PROGRAM = Path(table.__file__)
 
 
 def lines_of(*arguments):
-    argv = [sys.executable, "-P", str(PROGRAM), *arguments]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stderr == ""
-    return {line["system"]: line for line in map(json.loads, done.stdout.splitlines())}
+    return {line["system"]: line for line in conftest.lines_of(PROGRAM, *arguments)}
 
 
 @pytest.mark.e2e

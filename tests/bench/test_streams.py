@@ -1,9 +1,6 @@
 """The benchmark of agent streams at a small size, and the simulated agents."""
 
-import json
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -13,7 +10,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents.grpc_port import GrpcPort
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
-from tests.patience import PATIENCE
+from tests.bench import conftest
 
 pytestmark = [
     pytest.mark.e2e,
@@ -32,10 +29,8 @@ CASES = [
 
 
 def test_every_case_has_a_line_and_no_agent_is_lost():
-    argv = [sys.executable, "-P", streams.__file__, "--agents=20", "--policies=3", "--seconds=1"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr[-2000:]
-    lines = {line["case"]: line for line in map(json.loads, done.stdout.splitlines())}
+    found = conftest.lines_of(streams.__file__, "--agents=20", "--policies=3", "--seconds=1")
+    lines = {line["case"]: line for line in found}
     assert list(lines) == CASES
     assert lines["storm"]["met"]
     assert lines["storm"]["descriptors"] > 20

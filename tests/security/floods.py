@@ -134,6 +134,7 @@ class _Flood:
 
     def _run(self):
         self._send()
+        os.nice(19)  # of this thread: the server must cause the slowdown, not this program
         self._begun.wait()
         while not self._over.is_set():
             self._send(many=True)
@@ -161,7 +162,6 @@ class _Flood:
 
 
 if __name__ == "__main__":
-    os.nice(19)  # the server must cause the slowdown, not this program
     kind, port, connections, *tls = sys.argv[1:]
     flood = _Flood(kind, int(port), int(connections), tls="".join(tls))
     flood.begin()

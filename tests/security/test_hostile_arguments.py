@@ -9,11 +9,9 @@ from dataclasses import dataclass
 import pytest
 
 from tests import preloaded
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
-
-WATCHDOG = 60
-
 
 POLICY = """
 apiVersion: telemetry.intel.com/v1alpha1
@@ -36,7 +34,7 @@ def run(*command, text=""):
     """Run a program to its end, as a fork of one that has imported it."""
 
     async def within():
-        async with asyncio.timeout(WATCHDOG):
+        async with asyncio.timeout(PATIENCE):
             argv = (sys.executable, "-P", "-m", *map(str, command))
             return await preloaded.run(argv, text=text)
 

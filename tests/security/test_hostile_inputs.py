@@ -67,7 +67,7 @@ async def test_policy_of_megabytes_is_not_decoded_and_its_status_reports_it(inst
     }
     path = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
     await installation.api.call("POST", path, policy)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while "more than 262144" not in str(await installation.api.call("GET", f"{path}/huge")):  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     await installation.ready()

@@ -13,6 +13,7 @@ import pytest
 
 from collectors.interface.host import Host
 from tests.agent.eval.program import run as run_forked
+from tests.patience import PATIENCE
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 PROGRAM = (sys.executable, "-P", "-m", "agent", "eval")
@@ -289,7 +290,7 @@ def test_watching_continues_until_ctrl_c(watching: Callable[..., "subprocess.Pop
     assert unstamped(program.stdout.readline()) == ["{} => 1"]
     assert unstamped(program.stdout.readline()) == ["{} => 2"]
     program.send_signal(signal.SIGINT)
-    assert program.wait(60) == 130
+    assert program.wait(PATIENCE) == 130
     assert program.stderr is not None
     assert program.stderr.read() == ""
 
@@ -299,14 +300,14 @@ def test_closed_reader_ends_watching(watching: Callable[..., "subprocess.Popen[s
     assert program.stdout is not None
     program.stdout.readline()
     program.stdout.close()
-    assert program.wait(60) == -signal.SIGPIPE
+    assert program.wait(PATIENCE) == -signal.SIGPIPE
     program.stdout = None
 
 
 def test_terminal_shows_the_progress(watching: Callable[..., "subprocess.Popen[str]"]) -> None:
     ours, theirs = pty.openpty()
     program = watching("node_load1 offset 1s", "--for=1s", stderr=theirs)
-    assert program.wait(60) == 0
+    assert program.wait(PATIENCE) == 0
     os.close(theirs)
     seen = os.read(ours, 4096).decode()
     os.close(ours)

@@ -9,6 +9,7 @@ from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, Family, Sample, SourceAbsentError
 from collectors.registry import COLLECTORS, build
 from plimsoll.threads import StoppedError
+from tests.patience import PATIENCE
 
 SUCCESS = "node_scrape_collector_success"
 DURATION = "node_scrape_collector_duration_seconds"
@@ -125,7 +126,7 @@ def test_concurrent_runs_do_not_run_one_collector_twice(source, family) -> None:
     collector_runner = CollectorRunner({"a": source([family("node_a", 1)], before=enter)})
 
     def run() -> None:
-        both_started.wait(10)
+        both_started.wait(PATIENCE)
         collector_runner.run()
 
     threads = [threading.Thread(target=run) for _ in range(2)]
@@ -143,7 +144,7 @@ def stuck(source) -> Iterator[tuple[object, threading.Event]]:
 
     def stall() -> None:
         entered.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
 
     yield source([], before=stall), entered
     go_on.set()
@@ -156,7 +157,7 @@ def test_slow_collector_does_not_delay_the_rest_of_another_run(source, family, s
     )
     thread = threading.Thread(target=collector_runner.run)
     thread.start()
-    assert entered.wait(30)
+    assert entered.wait(PATIENCE)
     assert "node_good" in table(collector_runner.run(["good"]).families)
     thread.join()
 
