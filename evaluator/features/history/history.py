@@ -134,17 +134,19 @@ class History:
         """Add a record for each node, in steps."""
         rows: list[tuple[Any, ...]] = []
         block = self.transitions.open_block()
+        room = min(block.left, _AT_ONCE)
         for found in changes:
             policy, observed = str(found.policy.key), found.policy.observed
-            strategy = _STRATEGIES[found.strategy]
-            for move in found.moves:
-                if len(rows) == min(block.left, _AT_ONCE):
+            strategy, number = _STRATEGIES[found.strategy], block.symbol(policy)
+            for node, was, now, why, cause, reading in found.moves:
+                if len(rows) == room:
                     block = self._store(block, rows)
+                    room, number = min(block.left, _AT_ONCE), block.symbol(policy)
                     yield
-                number, text = block.symbol(policy), block.symbol(move.cause or "")
-                node, self.newest = block.symbol(move.node), self.newest + 1
-                phases = (move.now, move.was, move.why, strategy, observed, False, 0)
-                rows.append((self.newest, at, move.reading, number, node, 0, text, *phases))
+                self.newest += 1
+                place, text = block.symbol(node), block.symbol(cause or "")
+                phases = (now, was, why, strategy, observed, False, 0)
+                rows.append((self.newest, at, reading, number, place, 0, text, *phases))
         self._store(block, rows)
 
     def _store(self, block: Block, rows: list[tuple[Any, ...]]) -> Block:

@@ -19,7 +19,7 @@ from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import cause_at
 from evaluator.features.history.records import Cause, Why
 
-_CLEAR = int(Phase.CLEAR)
+_CLEAR, _VIOLATED = np.uint8(Phase.CLEAR), np.uint8(Phase.VIOLATED)
 _READING, _MISSING, _RECORDED, _FIRST, _EDITED = map(
     int, (Why.READING, Why.MISSING, Why.RECORDED, Why.FIRST, Why.EDITED)
 )
@@ -143,6 +143,10 @@ class _Compared:
             positions = state.may_differ(known).nonzero()[0]
             if not positions.size:
                 return
+            if not state.timers:  # violated or clear, and the contrary of before
+                now = np.where(state.found.violated[positions], _VIOLATED, _CLEAR)
+                yield from self._steps(old, known, new, name, positions, _VIOLATED - now, now)
+                return
             was = known.phases(all_of=all_of, at=positions)
         else:
             now = state.phases(all_of=all_of)
@@ -152,6 +156,20 @@ class _Compared:
         now = state.phases(all_of=all_of, at=positions)
         if not (changed := was != now).all():
             positions, was, now = positions[changed], was[changed], now[changed]
+        yield from self._steps(old, known, new, name, positions, was, now)
+
+    def _steps(
+        self,
+        old: Decision | None,
+        known: StrategyState | None,
+        new: Decision,
+        name: StrategyName,
+        positions: Positions,
+        was: Phases,
+        now: Phases,
+    ) -> Iterator[Transitions | None]:
+        """Yield the transitions of nodes at some positions, and None between steps."""
+        state = new.states[name]
         for begin in range(0, len(positions), _STEP):
             if begin:
                 yield None
@@ -188,9 +206,10 @@ class _Compared:
         if known is not None:
             earlier = causes if known.rules is state.rules else _causes(known.rules)
             cleared = (now == _CLEAR).nonzero()[0]
-            by = _deciding(known, self._place(positions[cleared])).tolist()
-            for index, number in zip(cleared.tolist(), by, strict=True):
-                deciding[index] = earlier[number] if number >= 0 else None
+            if cleared.size:
+                by = _deciding(known, self._place(positions[cleared])).tolist()
+                for index, number in zip(cleared.tolist(), by, strict=True):
+                    deciding[index] = earlier[number] if number >= 0 else None
         return _transitions(self._after, positions, was, now, why, deciding)
 
     def _with_origin(self, cause: Cause, position: int) -> Cause:
