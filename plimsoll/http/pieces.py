@@ -5,12 +5,19 @@ import functools
 import time
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
-from typing import Any, TypeVar
+from contextvars import ContextVar
+from typing import Any, NamedTuple, TypeVar
 
-_SLICE = 0.001
-"""Seconds of work on a body before yielding to other requests."""
-_STEP = 0.0002
-"""Seconds of work after which `Paced` rests."""
+
+class Pace(NamedTuple):
+    """Seconds of work on a body before yielding to other requests, and how many times as long it then rests."""
+
+    slice: float
+    rest: float
+
+
+_USUAL = Pace(slice=0.001, rest=1.0)
+_PACE: ContextVar[Pace] = ContextVar("pace", default=_USUAL)
 
 T = TypeVar("T")
 
@@ -21,11 +28,12 @@ async def unhurried(pieces: Iterable[T]) -> list[T]:
     After them: what they were made from is often freed next.
     """
     await asyncio.sleep(0)
+    pace = _PACE.get()
     made, begun = [], time.perf_counter()
     for piece in pieces:
         made.append(piece)
-        if (worked := time.perf_counter() - begun) > _SLICE:
-            await asyncio.sleep(worked)
+        if (worked := time.perf_counter() - begun) > pace.slice:
+            await asyncio.sleep(pace.rest * worked)
             begun = time.perf_counter()
     await asyncio.sleep(0)
     return made
@@ -43,30 +51,31 @@ async def stepwise(steps: Generator[None, None, T]) -> T:
 
 
 class Paced:
-    """Runs work in the background of other requests: each step is followed by a pause of `rest` times its CPU time."""
+    """Runs work at a pace, and measures its CPU time."""
 
-    def __init__(self, rest: float = 0.0) -> None:
+    def __init__(self, pace: Pace = _USUAL) -> None:
         self.seconds = 0.0
         """CPU time so far."""
-        self._rest = rest
+        self._pace = pace
 
     @types.coroutine
     def of(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         """Run a coroutine; return its result."""
         step: Callable[[], Any] = functools.partial(work.send, None)
-        while True:
-            begun = time.thread_time()
-            try:
-                waited = step()
-            except StopIteration as end:
-                result: T = end.value
-                return result
-            finally:
-                spent = time.thread_time() - begun
-                self.seconds += spent
-            try:
-                step = functools.partial(work.send, (yield waited))
-                if self._rest and spent > _STEP:
-                    yield from asyncio.sleep(self._rest * spent).__await__()
-            except BaseException as error:  # noqa: BLE001 (the work gets it, such as a cancellation)
-                step = functools.partial(work.throw, error)
+        before = _PACE.set(self._pace)
+        try:
+            while True:
+                begun = time.thread_time()
+                try:
+                    waited = step()
+                except StopIteration as end:
+                    result: T = end.value
+                    return result
+                finally:
+                    self.seconds += time.thread_time() - begun
+                try:
+                    step = functools.partial(work.send, (yield waited))
+                except BaseException as error:  # noqa: BLE001 (the work gets it, such as a cancellation)
+                    step = functools.partial(work.throw, error)
+        finally:
+            _PACE.reset(before)

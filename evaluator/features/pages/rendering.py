@@ -23,8 +23,8 @@ from plimsoll.http.types import Response
 
 _MINUTE = 60.0
 """Seconds between two points of a series."""
-_BATCH = 64
-"""Pieces of a template that are encoded together."""
+_BATCH, _PART = 8, 64
+"""Pieces of a template that are drawn in one step, and steps whose text is one part of the body."""
 NEGOTIATED = (("vary", "Accept"),)
 
 
@@ -130,8 +130,10 @@ class Drawing:
             page[name] = await unhurried(items)
         texts = self._templates.pieces(template, {**around, "page": page, "compliance": COMPLIANCE})
         pieces = await unhurried(_encoded(texts))
+        begins = range(0, len(pieces), _PART)
+        joined = [b"".join(pieces[begin : begin + _PART]) for begin in begins]
         extra = (*headers.PAGE, *NEGOTIATED)
-        return Response(status, parts(pieces), "text/html; charset=utf-8", extra)
+        return Response(status, parts(joined), "text/html; charset=utf-8", extra)
 
 
 def _encoded(texts: Iterator[str]) -> Iterator[bytes]:
