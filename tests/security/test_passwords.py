@@ -5,7 +5,7 @@ import base64
 import bcrypt
 import pytest
 
-from agent.web.basic_auth import BasicAuth
+from agent.web.guard import BasicAuth
 
 COSTS = {"cheap": 4, "usual": 6, "dear": 8}
 

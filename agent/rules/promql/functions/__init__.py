@@ -12,9 +12,7 @@ from agent.rules.promql.functions import (
     math,
     numeric,
     over_time,
-    over_time_stats,
     rates,
-    regression,
 )
 from agent.rules.promql.functions.histograms import histogram_quantile
 from agent.rules.promql.functions.labels import Relabelling, joining, replacing
@@ -46,25 +44,25 @@ class RangeFunction:
 
 
 RANGES: Mapping[str, RangeFunction] = {
-    "avg_over_time": RangeFunction(over_time_stats.average),
+    "avg_over_time": RangeFunction(over_time.average),
     "changes": RangeFunction(over_time.changes),
     "count_over_time": RangeFunction(over_time.count),
     "delta": RangeFunction(rates.delta),
-    "deriv": RangeFunction(regression.deriv),
+    "deriv": RangeFunction(rates.deriv),
     "idelta": RangeFunction(rates.idelta),
     "increase": RangeFunction(rates.increase),
     "irate": RangeFunction(rates.irate),
     "last_over_time": RangeFunction(over_time.last, keeps_name=True),
     "max_over_time": RangeFunction(over_time.highest),
     "min_over_time": RangeFunction(over_time.lowest),
-    "predict_linear": RangeFunction(regression.predict_linear, wants_time=True),
+    "predict_linear": RangeFunction(rates.predict_linear, wants_time=True),
     "present_over_time": RangeFunction(over_time.present),
     "quantile_over_time": RangeFunction(over_time.quantile_over_time),
     "rate": RangeFunction(rates.rate),
     "resets": RangeFunction(over_time.resets),
-    "stddev_over_time": RangeFunction(over_time_stats.deviation),
-    "stdvar_over_time": RangeFunction(over_time_stats.variance),
-    "sum_over_time": RangeFunction(over_time_stats.summed),
+    "stddev_over_time": RangeFunction(over_time.deviation),
+    "stdvar_over_time": RangeFunction(over_time.variance),
+    "sum_over_time": RangeFunction(over_time.summed),
 }
 
 POINTWISE: Mapping[str, Callable[..., float | None]] = {

@@ -1,12 +1,15 @@
-"""rate, increase, delta, and irate and idelta, which use the last two samples only.
+"""rate, increase, delta, and irate and idelta, which use the last two samples only; deriv and predict_linear, by least squares.
 
-Samples rarely fall on the bounds of a range, so the result is extrapolated: up to the bound if the nearest sample is close
+Samples rarely fall on the bounds of a range, so the result of the first three is extrapolated: up to the bound if the nearest sample is close
 to it, otherwise by half the average interval between samples
 (https://prometheus.io/docs/prometheus/latest/querying/functions).
 """
 
+import math
 from collections.abc import Sequence
 
+from agent.rules.promql.functions.numeric import NAN, plus
+from agent.rules.promql.operators.arithmetic import divide
 from agent.rules.promql.values import Window
 
 _NEAR = 1.1  # average intervals between samples: a bound no further away counts as close
@@ -80,3 +83,41 @@ def _stretched(times: Sequence[int], sampled: float, to_start: float, end: int) 
 def _last_two(window: Window) -> tuple[float, float]:
     last = window.levels[-1]
     return last, last if window.repeats[-1] > 1 else window.levels[-2]
+
+
+def deriv(window: Window, _start: int, _end: int) -> float | None:
+    """Return the slope per second; None for fewer than two samples."""
+    if len(window.times) < 2:
+        return None
+    slope, _ = _line(window, window.times[0])
+    return slope
+
+
+def predict_linear(
+    window: Window, _start: int, _end: int, now: float, seconds: float
+) -> float | None:
+    """Return the predicted value `seconds` after `now` (ms, evaluation time); None for fewer than two samples."""
+    if len(window.times) < 2:
+        return None
+    slope, value = _line(window, int(now))
+    return slope * seconds + value
+
+
+def _line(window: Window, time: int) -> tuple[float, float]:
+    """Return the slope per second and the value at a time in ms."""
+    first = window.levels[0]
+    if all(level == first for level in window.levels):
+        return (NAN, NAN) if math.isinf(first) else (0.0, first)
+    n = len(window.times)
+    x = y = xy = xx = 0.0
+    x_lost = y_lost = xy_lost = xx_lost = 0.0
+    for at, value in zip(window.times, window.values(), strict=True):
+        seconds = (at - time) / 1000
+        x, x_lost = plus(seconds, x, x_lost)
+        y, y_lost = plus(value, y, y_lost)
+        xy, xy_lost = plus(seconds * value, xy, xy_lost)
+        xx, xx_lost = plus(seconds * seconds, xx, xx_lost)
+    x += x_lost
+    y += y_lost
+    slope = divide((xy + xy_lost) - x * y / n, (xx + xx_lost) - x * x / n)
+    return slope, y / n - slope * x / n

@@ -1,14 +1,15 @@
 """Binary operators between scalars and vectors.
 
 Arithmetic drops the metric's name; a comparison without `bool` is a filter and keeps it. `atan2` keeps the name too, as in
-Prometheus 2.42.
+Prometheus 2.42. Set operators (`and`, `or`, `unless`) match elements by labels and keep them unchanged.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import compress, repeat
-from operator import itemgetter
+from operator import contains, itemgetter, not_
 
+from agent.rules.promql.labels import Labels
 from agent.rules.promql.memo import LabelSets, columns, latest, nameless
 from agent.rules.promql.operators.arithmetic import (
     ARITHMETIC,
@@ -18,7 +19,6 @@ from agent.rules.promql.operators.arithmetic import (
     Comparison,
     elementwise,
 )
-from agent.rules.promql.operators.set_operators import SET_OPERATORS, Sides, set_operator
 from agent.rules.promql.operators.vector_matching import (
     Matching,
     Naming,
@@ -31,13 +31,65 @@ from agent.rules.promql.operators.vector_matching import (
 )
 from agent.rules.promql.values import Vector
 
+Sides = Callable[[Vector, Vector], Vector]
+_KEEPING = frozenset({"atan2"})  # arithmetic that keeps the name
+
+
+def set_operator(op: str, matching: Matching) -> Sides:
+    """Return the set operator of that text, a function of a left and a right vector."""
+    return SET_OPERATORS[op](matching)
+
+
+def _and(matching: Matching) -> Sides:
+    known = latest(_known)
+
+    def both(lefts: Vector, rights: Vector) -> Vector:
+        return list(compress(lefts, known(matching, _sets(lefts), _sets(rights))))
+
+    return both
+
+
+def _unless(matching: Matching) -> Sides:
+    known = latest(_known)
+
+    def others(lefts: Vector, rights: Vector) -> Vector:
+        return list(compress(lefts, map(not_, known(matching, _sets(lefts), _sets(rights)))))
+
+    return others
+
+
+def _or(matching: Matching) -> Sides:
+    unless = _unless(matching)
+
+    def either(lefts: Vector, rights: Vector) -> Vector:
+        return [*lefts, *unless(rights, lefts)]
+
+    return either
+
+
+def _sets(vector: Vector) -> LabelSets:
+    return tuple([labels for labels, _ in vector])
+
+
+def _known(matching: Matching, sets: LabelSets, others: LabelSets) -> Sequence[bool]:
+    """Return for each element of `sets` whether one of the others matches it."""
+    signatures: set[Labels] = set(map(matching.signature, others))
+    return [contains(signatures, matching.signature(labels)) for labels in sets]
+
+
+SET_OPERATORS: Mapping[str, Callable[[Matching], Sides]] = {
+    "and": _and,
+    "or": _or,
+    "unless": _unless,
+}
+"""Set operators by their text."""
+
+
 WithScalar = Callable[[Vector, float], Vector]
 Elementwise = Callable[[Iterable[float], Iterable[float]], list[float]]
 
 SUPPORTED = frozenset({*ARITHMETIC, *COMPARISONS, *SET_OPERATORS})
 """Texts of all operators."""
-
-_KEEPING = frozenset({"atan2"})  # arithmetic that keeps the name
 
 
 def scalars(op: str) -> Arithmetic:
