@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import re
+import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -257,6 +258,15 @@ class Site:
 
     async def connect(self, tls: ssl.SSLContext | None = None) -> Client:
         reader, writer = await asyncio.open_connection("127.0.0.1", self.address.port, ssl=tls)
+        return self._client(reader, writer)
+
+    async def connect_with(self, raw: bytes) -> Client:
+        """Connect with bytes that have arrived when the server accepts the connection."""
+        plain = socket.create_connection(("127.0.0.1", self.address.port))
+        plain.sendall(raw)
+        return self._client(*await asyncio.open_connection(sock=plain))
+
+    def _client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Client:
         self.stack.callback(writer.close)
         return Client(reader, writer)
 

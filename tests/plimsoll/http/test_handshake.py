@@ -14,7 +14,7 @@ import pytest
 from plimsoll.http.limits import Limits
 from plimsoll.http.tls import Tls, server_context
 from plimsoll.http.types import Request, Response
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, patient
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
@@ -30,7 +30,7 @@ async def site(serve, authority):
     context.load_cert_chain(*authority.issue("server"))
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_REQUIRED
-    return await serve(hello, Limits(handshake=5.0, linger=0.2), tls=lambda: Tls(context))
+    return await serve(hello, patient(Limits(linger=0.2)), tls=lambda: Tls(context))
 
 
 class Resuming:
@@ -120,8 +120,7 @@ async def test_handshake_begun_in_time_is_completed_by_a_server_that_stalls(
 ):
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(*authority.issue("server"))
-    limits = Limits(handshake=PATIENCE, header=PATIENCE)
-    site = await serve(hello, limits, tls=lambda: Tls(context))
+    site = await serve(hello, patient(Limits()), tls=lambda: Tls(context))
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = authority.client().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
     with await accepted(site, until) as plain:

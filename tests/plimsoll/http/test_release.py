@@ -15,7 +15,7 @@ from plimsoll.http.limits import Limits
 from plimsoll.http.tls import Tls
 from plimsoll.http.transport import Transport
 from plimsoll.http.types import Request, Response
-from tests.patience import PATIENCE
+from tests.patience import PATIENCE, patient
 
 LIMITS = Limits(handshake=0.2, header=0.2, body=0.2, idle=0.2, linger=0.2, body_bytes=1 << 20)
 TIMES = 3
@@ -180,10 +180,19 @@ HANDSHAKES = [
 ]
 
 
+def limits_of(behave) -> Limits:
+    """Return limits that end only those connections that are to time out."""
+    if behave in HANDSHAKES:
+        return LIMITS
+    if behave in {says_nothing, sends_half_a_header}:
+        return replace(LIMITS, handshake=PATIENCE)
+    return patient(LIMITS)
+
+
 @pytest.mark.usefixtures("uncollected")
 @pytest.mark.parametrize("behave", PLAIN)
 async def test_ended_plain_connection_is_freed(serve, until, behave) -> None:
-    site = await serve(echo, LIMITS)
+    site = await serve(echo, limits_of(behave))
     for _ in range(TIMES):
         await behave(site, None)
     await until(lambda: not held())
@@ -194,8 +203,7 @@ async def test_ended_plain_connection_is_freed(serve, until, behave) -> None:
 async def test_ended_tls_connection_is_freed(serve, until, authority, behave) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("server"))
-    limits = LIMITS if behave in HANDSHAKES else replace(LIMITS, handshake=PATIENCE)
-    site = await serve(echo, limits, tls=lambda: Tls(context))
+    site = await serve(echo, limits_of(behave), tls=lambda: Tls(context))
     for _ in range(TIMES):
         await behave(site, authority.client())
     await until(lambda: not held())
@@ -209,7 +217,7 @@ async def test_tls_connection_without_the_required_certificate_is_freed(
     context.load_cert_chain(*authority.issue("server"))
     context.load_verify_locations(authority.file)
     context.verify_mode = ssl.CERT_REQUIRED
-    site = await serve(echo, replace(LIMITS, handshake=PATIENCE), tls=lambda: Tls(context))
+    site = await serve(echo, patient(LIMITS), tls=lambda: Tls(context))
     for _ in range(TIMES):
         client = await site.connect(authority.client())
         await client.rest()

@@ -211,8 +211,7 @@ async def test_failing_handler_is_a_500_and_the_server_continues(serve) -> None:
 
 async def test_half_a_request_times_out(serve) -> None:
     site = await serve(echo, Limits(header=0.05))
-    client = await site.connect()
-    await client.say(b"GET / HTTP/1.1\r\nHost:")
+    client = await site.connect_with(b"GET / HTTP/1.1\r\nHost:")
     assert (await asyncio.wait_for(client.reply(), PATIENCE)).status == 408
     assert await asyncio.wait_for(client.ended(), PATIENCE)
 
