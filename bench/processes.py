@@ -21,7 +21,9 @@ def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[A
     """Run a function in a separate process; its first argument is the other end of the yielded connection."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=target, args=(theirs, *args), daemon=True)
+    process = context.Process(
+        target=_ending_with, args=(os.getpid(), target, theirs, *args), daemon=True
+    )
     process.start()
     theirs.close()  # so that the death of the process closes the connection
     try:
@@ -29,6 +31,12 @@ def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[A
     finally:
         process.terminate()
         process.join()
+
+
+def _ending_with(parent: int, target: Callable[..., None], *args: object) -> None:
+    """Run a function in this process, which is killed when its parent is: nothing else would end it then."""
+    pdeathsig.end_with(parent)
+    target(*args)
 
 
 @contextlib.contextmanager

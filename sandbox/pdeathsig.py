@@ -11,15 +11,20 @@ import sys
 _PR_SET_PDEATHSIG = 1
 
 
-def main(argv: list[str]) -> None:
-    """Have the kernel kill this process when its parent ends, check that the parent lives, then exec."""
-    parent, program = int(argv[1]), argv[2:]
+def end_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends; exit if it has ended. Raises OSError."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
     if os.getppid() != parent:  # the parent ended before prctl
         sys.exit(f"process {parent} is gone")
+
+
+def main(argv: list[str]) -> None:
+    """End with the parent, then exec the program. Raises OSError."""
+    end_with(int(argv[1]))
+    program = argv[2:]
     os.execvp(program[0], program)  # noqa: S606 (the pid must stay, so that signals reach the program)
 
 

@@ -10,6 +10,7 @@ from typing import NoReturn
 _ARENA_MAX = -8  # M_ARENA_MAX of malloc.h
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 _DONTNEED = 4  # MADV_DONTNEED of sys/mman.h
+_STATM = Path("/proc/self/statm")
 _LOOK = 1.5
 """Seconds between two looks at resident memory."""
 _GROWTH = 1.1
@@ -45,10 +46,10 @@ def settle() -> None:
     trim()
 
 
-def resident(process: int | None = None) -> int:
-    """Return the resident memory of a process, by default this one, in pages; 0 where the system does not tell."""
+def resident() -> int:
+    """Return the resident memory of this process in pages; 0 where the system does not tell."""
     try:
-        return int(Path(f"/proc/{process or 'self'}/statm").read_text().split()[1])
+        return int(_STATM.read_text().split()[1])
     except (OSError, IndexError):
         return 0
 

@@ -19,6 +19,8 @@ from evaluator.core.sources.agents.grpc_port import GrpcPort
 from plimsoll.process import memory
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of sys/prctl.h
+_LOOK = 0.5
+"""Seconds between two looks at memory: a trim of the heap delays nothing but agents."""
 _MOST_CALLS = 0xFFFF_FFFF
 
 
@@ -130,7 +132,7 @@ class PortChild:
 
 async def _main(descriptor: int) -> NoReturn:
     frames = await FrameSocket.of(socket.socket(fileno=descriptor))
-    returning = asyncio.create_task(memory.return_unused())
+    returning = asyncio.create_task(memory.return_unused(pause=_LOOK))
     await PortChild(frames).run()
     returning.cancel()
     # gRPC's threads may still run, and it reports the tasks of its calls if they are cancelled.

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import NoReturn
 
 from evaluator.core.sources.agents.calls import (
@@ -25,18 +26,18 @@ from evaluator.core.sources.agents.calls import (
 from evaluator.core.sources.agents.frames import Frame, FrameSocket, Kind
 from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.process import memory
 
 log = logs.get(__name__)
 
 _MODULE = "evaluator.core.sources.agents.port_child"
 _BATCH = 16
 """Frames handled between two yields to the event loop."""
-_LOOK = 1.0
+_LOOK = 0.5
 """Seconds between two looks at the certificate's files and the process's memory."""
-_MOST_MEMORY, _MEMORY_PER_AGENT = 512 << 20, 96 << 10
-"""Bytes that the process may take, and more for each call that was answered."""
-_PAGE = os.sysconf("SC_PAGE_SIZE")
+_MOST_MEMORY, _MEMORY_PER_CONNECTION = 256 << 20, 64 << 10
+"""Bytes that the process may take, and more for each place in its table of files, of which a connection takes one: an agent
+needs 70 KB. The table doubles when it is full.
+"""
 _ENDING = 5.0
 """Seconds for which the process may end calls."""
 
@@ -52,8 +53,6 @@ class RemoteCall:
         self._message: asyncio.Future[bytes | None] | None = None
         self._written: asyncio.Future[bytes] | None = None
         self._open = True
-        self.answered = False
-        """Whether a message was sent to the client: then it is an agent."""
 
     def take(self, kind: Kind, content: bytes) -> None:
         """Take a frame of the port."""
@@ -73,7 +72,6 @@ class RemoteCall:
         """Send a message. Raises CallEndedError."""
         if not self._open:
             raise CallEndedError("the call has ended")
-        self.answered = True
         self._written = self._loop.create_future()
         self._frames.send(Kind.MESSAGE, self._number, message)
         try:
@@ -243,10 +241,9 @@ class PortProcess:
             await asyncio.sleep(_LOOK)
             self._send_certificate()
             if (process := self._process) is not None:
-                agents = sum(call.answered for call, _ in self._calls.values())
-                bound = _MOST_MEMORY + _MEMORY_PER_AGENT * agents
-                if memory.resident(process.pid) * _PAGE > bound:
-                    log.warning("the agents' port takes too much memory", bytes=bound)
+                taken, places = _memory(process.pid)
+                if taken > (bound := _MOST_MEMORY + _MEMORY_PER_CONNECTION * places):
+                    log.warning("the agents' port takes too much memory", bytes=taken, most=bound)
                     process.kill()
 
     def _send_certificate(self) -> None:
@@ -267,6 +264,19 @@ def _spawn(end: socket.socket) -> "subprocess.Popen[bytes]":
         stdin=subprocess.DEVNULL,
         env=os.environ | {"PYTHONPATH": path},
     )
+
+
+def _memory(pid: int) -> tuple[int, int]:
+    """Return the resident memory of a process in bytes, and the size of its table of files; 0 if the system does not tell.
+
+    /proc/<pid>/status, proc_pid_status(5).
+    """
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        fields = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+        return int(fields["VmRSS"][0]) << 10, int(fields["FDSize"][0])
+    except (OSError, KeyError):
+        return 0, 0  # it has ended
 
 
 async def _wait(process: "subprocess.Popen[bytes]") -> int:
