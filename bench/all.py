@@ -27,6 +27,7 @@ HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
     "decide": (),
     "stalls": (),
+    "browsing": (),
     "pages": (),
     "custom_metrics": (),
     "startup": (),

@@ -24,7 +24,7 @@ import itertools
 import random
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ from plimsoll.process import garbage
 from wire.codec import Delta
 
 CHANGING = 0.01
+Clock = Callable[[], float]
 Page = tuple[str, dict[str, list[str]]]
 """Path and query."""
 AIM = "longest_ms <= 5 loops"
@@ -72,10 +73,12 @@ _RETRY = re.compile(r"retry: (\d+)")
 class RecordedHistory:
     """A history as its feature wires it, and the CPU time that recording takes."""
 
-    def __init__(self, decider: DecisionLoop, figures: Metrics) -> None:
+    def __init__(self, decider: DecisionLoop, figures: Metrics, clock: Clock) -> None:
         self.recording = CpuTime()
         history, series = History(_HISTORY * 9 // 16, 24 * 3600.0), Series(_HISTORY * 6 // 16)
-        self._recorder = Recorder(history, series, HistoryMetrics(figures.registry))
+        self._history = history
+        metrics = HistoryMetrics(figures.registry)
+        self._recorder = Recorder(history, series, metrics, clock=clock)
         self.reports = HistoryReports(
             history,
             series,
@@ -86,6 +89,11 @@ class RecordedHistory:
             clock=time.time,
         )
         decider.followers.append(self.decided)
+
+    @property
+    def newest(self) -> int:
+        """The number of records so far."""
+        return self._history.newest
 
     def decided(self, decisions: Decisions, now: float) -> Iterator[None]:
         """Record what changed."""
@@ -149,23 +157,28 @@ def _pod(policy: PolicyKey) -> Pod:
 class Bench:
     """The cases; each builds on the previous one."""
 
-    def __init__(self, sizes: Mapping[str, int], seconds: float) -> None:
+    def __init__(
+        self,
+        sizes: Mapping[str, int],
+        seconds: float,
+        policies: Sequence[Policy] = (),
+        clock: Clock = time.monotonic,
+    ) -> None:
         self.sizes = sizes
         self.names = [f"node-{number:05d}.example.com" for number in range(sizes["nodes"])]
         self.metrics = [f"metric_{number}" for number in range(sizes["metrics"])]
         self.seconds = seconds
         self.rng = np.random.default_rng(1)
         cache, figures = ClusterCache(), Metrics()
-        self.store = Store(stale_after=60.0, started=time.monotonic())
-        self.decider = DecisionLoop(cache, self.store, Subscriptions(), figures)
-        self.past, self.live = RecordedHistory(self.decider, figures), CpuTime()
+        self.store = Store(stale_after=60.0, started=clock())
+        self.decider = DecisionLoop(cache, self.store, Subscriptions(), figures, clock=clock)
+        self.past, self.live = RecordedHistory(self.decider, figures, clock), CpuTime()
         part = PagePart(section=section(self.past.reports, shown=True), past=self.past.reports)
-        sources = PageSources(self.decider, cache, clock=time.monotonic, parts=lambda: (part,))
+        sources = PageSources(self.decider, cache, clock=clock, parts=lambda: (part,))
         pages = routes(Reports(sources), Targets(sources.sections))
         self.operations = OpsServer(self.decider, figures, pages=pages)
-        cache.policies.replace(
-            generated(**{name: sizes[name] for name in ("policies", "metrics", "rules")})
-        )
+        given = {name: sizes[name] for name in ("policies", "metrics", "rules")}
+        cache.policies.replace([*(policies or generated(**given))])
         cache.nodes.replace([Node(NodeMeta(name=name, uid=name)) for name in self.names])
         cache.pods.replace([_pod(key) for key in cache.policies.objects])
         self.policies = list(cache.policies.objects)

@@ -73,6 +73,16 @@ def test_stalls_benchmark_runs():
         assert "met" in line
 
 
+def test_browsing_benchmark_runs():
+    arguments = ("--nodes=40", "--policies=4", "--seconds=6", "--rounds=1")
+    line, median = lines_of("browsing", *arguments)
+    assert line["ratio_p99"] == median["ratio_p99"] > 0
+    assert line["live"]["fetched_per_s"] > line["without"]["fetched_per_s"] == 0
+    for figures in (line["live"], line["without"]):
+        assert 0 < figures["p50_ms"] <= figures["p99_ms"]
+        assert figures["cpu_ms_per_s"] > figures["history_ms_per_s"] > 0
+
+
 def test_pages_benchmark_runs():
     lines = lines_of("pages", "--nodes=40", "--policies=4", "--seconds=1.2")
     quiet, *refreshed, changing, live = lines

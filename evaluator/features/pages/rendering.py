@@ -141,13 +141,13 @@ def _encoded(texts: Iterator[str]) -> Iterator[bytes]:
         yield batch.encode()
 
 
-_LEAST, _MOST = 1.0, 10.0
-"""Seconds between two drawings of a live page: at most those between two refreshes of the pages' script."""
-_SHARE = 0.02
+_LEAST, _MOST = 1.0, 20.0
+"""Seconds between two drawings of a live page."""
+_SHARE = 0.015
 """Share of a core that all live pages may take, as far as `_MOST` permits."""
 _KEPT = 16
 """Drawings that are kept: more than pages can be live."""
-_IN_USE = 3 * _MOST
+_IN_USE = 2 * _MOST
 """Seconds after which a page that was not drawn again is not live any more."""
 
 

@@ -36,7 +36,7 @@ def test_sparkline_has_the_limit_and_gaps():
     assert rendering.sparkline(minutes[:1], None)["line"] == "M0.0 10.0H100.0"
 
 
-def test_live_pages_take_a_fiftieth_of_a_core_unless_all_are_drawn_every_ten_seconds():
+def test_live_pages_take_a_small_share_of_a_core_and_are_drawn_every_twenty_seconds_at_least():
     now = 0.0
     pages = DrawnPages(lambda: now)
 
@@ -47,12 +47,12 @@ def test_live_pages_take_a_fiftieth_of_a_core_unless_all_are_drawn_every_ten_sec
         pages.end(page, drawn)
         return drawn.until - drawn.begun
 
-    assert kept("cheap", 0.001) == 1.0
-    assert kept("one", 0.039) == pytest.approx(2.0)
-    assert kept("two", 0.060) == pytest.approx(5.0)
-    assert kept("many", 0.2) == 10.0
+    assert kept("cheap", 0.003) == 1.0
+    assert kept("one", 0.027) == pytest.approx(2.0)
+    assert kept("two", 0.060) == pytest.approx(6.0)
+    assert kept("many", 0.3) == 20.0
     now = 100.0  # the others are not live any more
-    assert kept("one", 0.039) == pytest.approx(1.95)
+    assert kept("one", 0.027) == pytest.approx(1.8)
     failed = pages.begin("failed", "p-2")
     pages.end("failed", failed)
     assert pages.newest("failed") is None
