@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
+
+from tests.security import rawh2
 
 pytestmark = pytest.mark.e2e
 
@@ -150,6 +153,31 @@ async def slowdown(peer, dial, ops, flood):
         if least < 3:
             break
     return least
+
+
+async def test_header_lists_take_the_time_of_a_process_that_does_not_answer_kube_scheduler(
+    installation,
+):
+    """gRPC converts them under the interpreter's lock: 8 MiB take 0.2 s."""
+    await installation.start_evaluator()
+    evaluator = psutil.Process(installation.pid("evaluator"))
+    (port,) = evaluator.children()
+    answering, receiving = cpu(evaluator), cpu(port)
+    tls = installation.authority.client(*installation.authority.issue("node-m"))
+    fields = rawh2.literal("a", "b" * 100) * 150
+    while cpu(port) - receiving < 1:
+        peer = await rawh2.Peer.connect(installation.port("agents"), tls)
+        await peer.send(rawh2.frame(rawh2.HEADERS, 0, 1, rawh2.call_headers()))
+        for _ in range(8 << 6):
+            await peer.send(rawh2.frame(rawh2.CONTINUATION, 0, 1, fields))
+        peer.vanish()
+    assert cpu(evaluator) - answering < 0.3
+
+
+def cpu(process):
+    """CPU time in seconds."""
+    times = process.cpu_times()
+    return times.user + times.system
 
 
 async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
