@@ -1,37 +1,27 @@
-"""Simulated agents, connected below gRPC: the servicer's own method and the real codec, without a network."""
+"""Simulated agents, connected below gRPC: the server's own method and the real codec, without a network."""
 
 import asyncio
 import contextlib
 import math
 from types import SimpleNamespace
 
-import grpc
-
+from evaluator.core.sources.agents.calls import Caller
 from wire import codec, telemetry_pb2
 
 INTERVAL = 3.0
 
 
 class TurnedAwayError(Exception):
-    """The servicer ended a stream."""
+    """The server ended a stream."""
 
 
 class Call:
-    """The gRPC context of one stream, and the agent's end of it."""
+    """The call of one stream, and the agent's end of it."""
 
     def __init__(self, node):
         self.told = asyncio.Queue()
         self._said = asyncio.Queue()
-        self._peer = f"memory:{node}"
-
-    def peer(self):
-        return self._peer
-
-    def auth_context(self):
-        return {}
-
-    def invocation_metadata(self):
-        return ()
+        self.caller = Caller(f"memory:{node}")
 
     async def read(self):
         return await self._said.get()
@@ -39,14 +29,14 @@ class Call:
     async def write(self, message):
         self.told.put_nowait(telemetry_pb2.Subscription.FromString(message))
 
-    async def abort(self, code, details=""):
-        raise TurnedAwayError(f"{code.name}: {details}")
+    async def abort(self, code, sentence):
+        raise TurnedAwayError(f"{code}: {sentence}")
 
     def say(self, report):
         self._said.put_nowait(report.SerializeToString())
 
     def hang_up(self):
-        self._said.put_nowait(grpc.aio.EOF)
+        self._said.put_nowait(None)
 
 
 class Agent:
@@ -119,7 +109,7 @@ class Agent:
             if serving.done():
                 await serving
         finally:
-            # As when a client disconnects: gRPC cancels the servicer.
+            # As when a client disconnects.
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
 

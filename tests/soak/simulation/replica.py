@@ -53,7 +53,7 @@ class Replica:
         self._service = Service(settings, self._kube)
         agents = self._service.agents
         self._loops = [*self._service.start_loops(), asyncio.create_task(agents._announce())]
-        self.intake = lambda call: agents._serve(None, call)
+        self.intake = agents._serve
         self.up = True
 
     async def kill(self):
