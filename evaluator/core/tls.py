@@ -1,6 +1,6 @@
 """Certificates of the evaluator's ports: server TLS with client certificates of a configured CA, and reload of changed files.
 
-Files are checked at each connection, so that a renewal needs no restart. Imports nothing of the evaluator.
+Files are checked at each connection, those of the agents' port twice a second, so that a renewal needs no restart. Imports nothing of the evaluator.
 """
 
 import ssl

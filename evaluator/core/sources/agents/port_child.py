@@ -59,6 +59,8 @@ class RelayedCall:
         except asyncio.CancelledError:
             if self._end is None or self._task is None or self._task.uncancel() > 0:
                 raise  # the client has gone
+        except ConnectionError:
+            return  # the evaluator has ended, and so does this process
         finally:
             self._task = None
         if self._writing is not None:
@@ -92,7 +94,7 @@ class PortChild:
             if kind is Kind.OPEN:
                 await self._open(content)
             elif kind is Kind.CERTIFICATE:
-                self._pem = Pem(*(text.encode() for text in json.loads(content)))
+                self._pem = Pem(*(text.encode("latin-1") for text in json.loads(content)))
             elif (call := self._calls.get(number)) is not None:
                 call.take(kind, content)
         if self._port is not None:

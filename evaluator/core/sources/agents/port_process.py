@@ -153,13 +153,14 @@ class PortProcess:
     async def _supervise(self) -> NoReturn:
         """Run the process, and another one whenever it ends."""
         while True:
-            status = await self._run()
+            try:
+                reason = f"ended with status {await self._run()}"
+            except OSError as error:  # too many processes or files
+                reason = f"cannot be started: {error}"
             if not self._listening.done():
-                self._listening.set_exception(
-                    OSError(f"the process of the agents' port ended with status {status}")
-                )
+                self._listening.set_exception(OSError(f"the process of the agents' port {reason}"))
             wait = self._backoff.next()
-            log.warning("the agents' port ended and is started again", status=status, after=wait)
+            log.warning("the agents' port is started again", reason=reason, after=wait)
             self._restarted()
             await asyncio.sleep(wait)
 
@@ -186,7 +187,11 @@ class PortProcess:
         """Start the process and ask it to listen."""
         ours, theirs = socket.socketpair()
         with theirs:
-            process = self._process = _spawn(theirs)
+            try:
+                process = self._process = _spawn(theirs)
+            except OSError:
+                ours.close()
+                raise
         frames = self._frames = await FrameSocket.of(ours)
         self._sent = None
         self._send_certificate()
@@ -251,7 +256,9 @@ class PortProcess:
             return
         if (newest := self._certificate()) != self._sent:
             self._sent = newest
-            texts = [part.decode() for part in newest]
+            texts = [
+                part.decode("latin-1") for part in newest
+            ]  # comments in it may be of any encoding
             self._frames.send(Kind.CERTIFICATE, content=json.dumps(texts).encode())
 
 

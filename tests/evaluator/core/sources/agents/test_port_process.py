@@ -14,6 +14,7 @@ import pytest
 from evaluator.core.sources.agents import port_process
 from evaluator.core.sources.agents.calls import CallEndedError, ServerOptions
 from evaluator.core.sources.agents.port_process import PortProcess
+from evaluator.core.sources.agents.tls import Files, certificates
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
 from tests.eventually import eventually
 from tests.patience import PATIENCE
@@ -129,6 +130,40 @@ async def test_stopping_ends_the_process_and_the_streams(site, agent):
     assert not process.is_running()
     assert (await node.ended())[0] in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
     assert site.evaluator.agents.connected == 0
+
+
+async def test_process_that_cannot_be_started_is_an_os_error_and_later_tried_again(
+    site, monkeypatch
+):
+    def refuse(_end):
+        raise BlockingIOError("no more processes")
+
+    spawn = port_process._spawn
+    monkeypatch.setattr(port_process, "_spawn", refuse)
+    with pytest.raises(OSError, match="cannot be started: no more processes"):
+        await Evaluator().agents.start(PortProcess("127.0.0.1:0"))
+    os.kill(site.process.pid, signal.SIGKILL)
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(2):  # the end, and a failed start
+            await site.restarts.get()
+        monkeypatch.setattr(port_process, "_spawn", spawn)
+        await eventually(lambda: site.process.pid)
+
+
+async def test_certificate_may_have_comments_of_any_encoding(tmp_path, authority):
+    file, key = authority.issue("evaluator")
+    (tmp_path / "crt").write_bytes(
+        "# Zertifikat f\u00fcr Agenten\n".encode("latin-1") + file.read_bytes()
+    )
+    pem = certificates(Files(str(tmp_path / "crt"), str(key))).current
+    evaluator = Evaluator()
+    evaluator.want("a")
+    port = await evaluator.agents.start(PortProcess("127.0.0.1:0", pem))
+    shown = grpc.ssl_channel_credentials(authority.file.read_bytes())
+    async with grpc.aio.secure_channel(f"127.0.0.1:{port}", shown) as channel:
+        node = Agent(telemetry_pb2_grpc.TelemetryStub(channel).Stream(), "node-a")
+        assert (await node.introduced()).generation
+    await evaluator.agents.stop()
 
 
 async def test_address_in_use_is_an_os_error(site):
