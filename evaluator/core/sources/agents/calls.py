@@ -7,9 +7,6 @@ from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import NamedTuple, NoReturn, Protocol
 
-ADDRESS_IN_USE = "in use, or no address of this machine"
-"""The usual reasons why gRPC cannot listen; it does not say which."""
-
 
 class Code(StrEnum):
     """Status codes of gRPC with which calls are rejected."""

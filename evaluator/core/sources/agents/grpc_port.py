@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 import grpc
 
 from evaluator.core.sources.agents.calls import (
-    ADDRESS_IN_USE,
     CallEndedError,
     Caller,
     Code,
@@ -46,8 +45,9 @@ class GrpcPort:
                 else server.add_secure_port(self._address, _credentials(self._certificate))
             )
         except RuntimeError as error:
+            # gRPC does not say why.
             raise OSError(
-                f"cannot listen for agents on {self._address}: {ADDRESS_IN_USE}"
+                f"cannot listen for agents on {self._address}: in use, or no address of this machine"
             ) from error
         await server.start()
         self._server = server

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from evaluator.core.sources import prometheus_vector
 from evaluator.core.sources.answer import MeasurementTime, SourceError
+from tests.evaluator.core.sources.test_metric_value_list import anything
 
 NOW = MeasurementTime(here=500.0, there=1_763_640_000.0)
 
@@ -161,13 +162,6 @@ def test_other_result_types_are_rejected(body, reason, says):
 )
 def test_metric_without_a_query_is_queried_by_name(metric, query):
     assert prometheus_vector.selector(metric) == query
-
-
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
-    max_leaves=8,
-)
 
 
 @given(
