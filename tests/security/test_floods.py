@@ -160,24 +160,41 @@ async def test_header_lists_take_the_time_of_a_process_that_does_not_answer_kube
 ):
     """gRPC converts them under the interpreter's lock: 8 MiB take 0.2 s."""
     await installation.start_evaluator()
+    await installation.start_agent()
+    await installation.ready()
     evaluator = psutil.Process(installation.pid("evaluator"))
-    (port,) = evaluator.children()
-    answering, receiving = cpu(evaluator), cpu(port)
+    answering, receiving = cpu(evaluator), cpu_of_children(evaluator)
     tls = installation.authority.client(*installation.authority.issue("node-m"))
+    while cpu(evaluator) + cpu_of_children(evaluator) - answering - receiving < 1:
+        with contextlib.suppress(OSError):  # that process is ended if the lists take too much memory
+            await one_header_list(installation.port("agents"), tls)
+    assert cpu(evaluator) - answering < (cpu_of_children(evaluator) - receiving) / 2
+
+
+async def one_header_list(port, tls):
+    """Send 8 MiB of header fields, and go. Raises OSError if the port is not open."""
     fields = rawh2.literal("a", "b" * 100) * 150
-    while cpu(port) - receiving < 1:
-        peer = await rawh2.Peer.connect(installation.port("agents"), tls)
-        await peer.send(rawh2.frame(rawh2.HEADERS, 0, 1, rawh2.call_headers()))
-        for _ in range(8 << 6):
-            await peer.send(rawh2.frame(rawh2.CONTINUATION, 0, 1, fields))
-        peer.vanish()
-    assert cpu(evaluator) - answering < 0.3
+    peer = await rawh2.Peer.connect(port, tls)
+    await peer.send(rawh2.frame(rawh2.HEADERS, 0, 1, rawh2.call_headers()))
+    for _ in range(8 << 6):
+        await peer.send(rawh2.frame(rawh2.CONTINUATION, 0, 1, fields))
+    peer.vanish()
 
 
 def cpu(process):
     """CPU time in seconds."""
     times = process.cpu_times()
     return times.user + times.system
+
+
+def cpu_of_children(process):
+    """CPU time in seconds of the processes that it started; one that took too much memory has ended."""
+    times = process.cpu_times()
+    found = times.children_user + times.children_system
+    for child in process.children():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            found += cpu(child)
+    return found
 
 
 async def test_agent_is_probed_and_scraped_during_a_flood_of_120_connections(
