@@ -155,12 +155,14 @@ class Action(NamedTuple):
 
 
 class PodAnswer(NamedTuple):
-    """What kube-scheduler was answered for the pod namespace/name about some nodes: `refused` by filter, `scores` by prioritize."""
+    """What kube-scheduler was answered for the pod namespace/name about `candidates` nodes: `refused` by filter, `scores` by
+    prioritize.
+    """
 
     pod: str
     policy: PolicyKey
     decisions: Decisions
-    nodes: Sequence[str]
+    candidates: int
     refused: Mapping[str, str] | None = None
     scores: NodeScores | None = None
 

@@ -86,6 +86,19 @@ class NodeScores(NamedTuple):
         """Return names with scores."""
         return zip(self.nodes.at(self.positions), self.scores.tolist(), strict=True)
 
+    def highest(self, most: int) -> "NodeScores":
+        """Return at most so many, the highest first; among equal ones those that come first in the order of the nodes."""
+        rows = np.arange(len(self.scores))
+        if len(rows) > most:
+            least = np.partition(self.scores, -most)[-most]
+            above, equal = (self.scores > least).nonzero()[0], (self.scores == least).nonzero()[0]
+            free = most - len(above)
+            if len(equal) > free:
+                equal = equal[np.argpartition(self.positions[equal], free)[:free]]
+            rows = np.concatenate((above, equal))
+        rows = rows[np.lexsort((self.positions[rows], -self.scores[rows]))]
+        return NodeScores(self.nodes, self.positions[rows], self.scores[rows])
+
 
 class NodeMask:
     """A set of nodes as a mask; names are computed on first use."""

@@ -141,7 +141,7 @@ class PolicyVerbs:
         refused = answer.failed or answer.observed
         if answer.result in {verbs.Result.DECIDED, verbs.Result.OBSERVED}:
             key = PolicyKey(args.namespace or "default", answer.policy)
-            self._journal.answered(PodAnswer(pod, key, decisions, args.names, refused))
+            self._journal.answered(PodAnswer(pod, key, decisions, len(args.names), refused))
         if answer.result is verbs.Result.DECIDED:
             passing = _passing(args, answer.failed)
             log.info(
@@ -159,7 +159,7 @@ class PolicyVerbs:
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
             return answer.result, protocol.NO_PRIORITIES
         key = PolicyKey(args.namespace or "default", answer.policy)
-        self._journal.answered(PodAnswer(pod, key, decisions, args.names, scores=answer.found))
+        self._journal.answered(PodAnswer(pod, key, decisions, len(args.names), scores=answer.found))
         return answer.result, protocol.encode_priorities(answer.found)
 
 

@@ -1,18 +1,21 @@
 """The last answer to kube-scheduler for each pod: which nodes were refused, ranked and chosen, with the readings of that moment."""
 
 import asyncio
+import heapq
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import msgspec
 
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.report import Facts, PodAnswer
+from evaluator.core.report import PodAnswer, joined
 from evaluator.features.history.history import History
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339
@@ -36,6 +39,41 @@ NodeOf = Callable[[str], str]
 """Returns the node of the pod namespace/name; empty without one."""
 
 
+class _Answer(NamedTuple):
+    """An answer, with few of its nodes: thousands of names for each of many pods would take much memory."""
+
+    pod: str
+    at: float
+    decision: Decision
+    table: MetricTable
+    candidates: int
+    refused: int
+    named: Sequence[tuple[str, str]]
+    """Refused nodes, with reasons."""
+    ranked: NodeScores | None
+
+
+@dataclass(slots=True)
+class _Kept:
+    """The last decision of a pod: parts of a JSON object, which are joined when somebody asks."""
+
+    policy: str
+    refused: int
+    answered: bytes
+    ranked: bytes = b""
+    placed: bytes = b""
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return len(self.policy) + len(self.answered) + len(self.ranked) + len(self.placed)
+
+    def fields(self) -> dict[str, Any]:
+        """Return the object."""
+        parts = filter(None, (self.answered, self.ranked, self.placed))
+        return joined(msgspec.json.decode(part) for part in parts)
+
+
 class PodDecisions:
     """The last decision of each pod within `size` bytes; those of the pods decided longest ago are dropped first."""
 
@@ -54,15 +92,30 @@ class PodDecisions:
         self._node_of = node_of
         self._limit = size
         self._wall = wall
-        self._waiting: deque[tuple[PodAnswer, float]] = deque(maxlen=_WAITING)
+        self._waiting: deque[_Answer] = deque(maxlen=_WAITING)
         self._placing: OrderedDict[str, None] = OrderedDict()
-        self._kept: OrderedDict[str, bytes] = OrderedDict()
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
         self.size = 0
         """Bytes."""
 
     def answered(self, answer: PodAnswer) -> None:
-        """Take over an answer; it is looked at later, since kube-scheduler waits."""
-        self._waiting.append((answer, self._wall()))
+        """Take over what is kept of an answer; the rest of the work is done later, since kube-scheduler waits."""
+        decision = answer.decisions.policies.get(answer.policy)
+        if decision is None:
+            return
+        refused = answer.refused or {}
+        self._waiting.append(
+            _Answer(
+                answer.pod[:_LONGEST],
+                self._wall(),
+                decision,
+                answer.decisions.table,
+                answer.candidates,
+                len(refused),
+                [(node, refused[node]) for node in heapq.nsmallest(_NAMED, refused)],
+                answer.scores.highest(_NAMED) if answer.scores is not None else None,
+            )
+        )
 
     async def run(self) -> None:
         """Look at answers and bindings until cancelled."""
@@ -73,8 +126,7 @@ class PodDecisions:
     def steps(self) -> Iterator[None]:
         """Look at the answers and bindings so far, one with each step."""
         while self._waiting:
-            answer, at = self._waiting.popleft()
-            self._take(answer, at)
+            self._take(self._waiting.popleft())
             yield
         for pod in tuple(self._placing):
             if node := self._node_of(pod):
@@ -83,37 +135,31 @@ class PodDecisions:
 
     def of(self, pod: str) -> dict[str, Any] | None:
         """Return the last decision of a pod; None if none is known."""
-        text = self._kept.get(pod)
-        return None if text is None else msgspec.json.decode(text)
+        kept = self._kept.get(pod)
+        return None if kept is None else kept.fields()
 
-    def _take(self, answer: PodAnswer, at: float) -> None:
-        decision = answer.decisions.policies.get(answer.policy)
-        if decision is None:
+    def _take(self, answer: _Answer) -> None:
+        policy, pod = answer.decision.policy, answer.pod
+        known = self._kept.get(pod)
+        if answer.ranked is not None:
+            if known is not None and known.policy == str(policy.key):
+                self._keep(pod, replace(known, ranked=_ranked(answer, answer.ranked)))
             return
-        pod, table = answer.pod[:_LONGEST], answer.decisions.table
-        known = self.of(pod)
-        if answer.scores is not None:
-            if known is not None and known["policy"] == str(answer.policy):
-                self._keep(pod, {**known, **_ranked(decision, table, answer.scores)})
-            return
-        refused = answer.refused or {}
-        found = {
-            "at": rfc3339.millis(at),
-            "policy": str(answer.policy),
-            "generation": decision.policy.generation,
-            "mode": "observe" if decision.policy.observed else "enforce",
-            "candidates": len(answer.nodes),
-            "refused": len(refused),
-            "refusedNodes": _refused(decision, table, refused),
-        }
-        if refused and (known is None or any(known[n] != found[n] for n in ("refused", "policy"))):
-            verb = "would be refused" if decision.policy.observed else "refused"
-            text = f"{len(refused)} of {counted(len(answer.nodes), 'node')} {verb}"
-            observed = decision.policy.observed
+        made = _Kept(str(policy.key), answer.refused, _answered(answer))
+        if made.refused and (
+            known is None or (known.refused, known.policy) != (made.refused, made.policy)
+        ):
+            verb = "would be refused" if policy.observed else "refused"
+            text = f"{answer.refused} of {counted(answer.candidates, 'node')} {verb}"
             self._history.add(
-                Kind.REFUSED, at, policy=answer.policy, pod=pod, text=text, observed=observed
+                Kind.REFUSED,
+                answer.at,
+                policy=policy.key,
+                pod=pod,
+                text=text,
+                observed=policy.observed,
             )
-        self._keep(pod, found)
+        self._keep(pod, made)
         self._placing[pod] = None
         self._placing.move_to_end(pod)
         if len(self._placing) > _PLACING:
@@ -122,54 +168,58 @@ class PodDecisions:
     def _placed(self, pod: str, node: str) -> None:
         """Record the node that a pod was bound to, with its readings now."""
         del self._placing[pod]
-        known, latest = self.of(pod), self._latest()
+        known, latest, at = self._kept.get(pod), self._latest(), self._wall()
         if known is None:
             return
-        namespace, _, name = known["policy"].partition("/")
-        decision = next(
-            (one for key, one in latest.policies.items() if key == (namespace, name)), None
-        )
-        readings = _readings(decision, latest.table, node) if decision else {}
-        at = self._wall()
-        self._keep(
-            pod, {**known, "chosen": node, "chosenAt": rfc3339.millis(at), "readings": readings}
-        )
+        namespace, _, name = known.policy.partition("/")
+        decision = latest.policies.get(PolicyKey(namespace, name))
+        found = {
+            "chosen": node,
+            "chosenAt": rfc3339.millis(at),
+            "readings": _readings(decision, latest.table, node) if decision else {},
+        }
+        self._keep(pod, replace(known, placed=msgspec.json.encode(found)))
         key = decision.policy.key if decision else None
         self._history.add(Kind.PLACED, at, policy=key, node=node, pod=pod)
 
-    def _keep(self, pod: str, found: Facts) -> None:
+    def _keep(self, pod: str, made: _Kept) -> None:
         self._forget(pod)
-        text = self._kept[pod] = msgspec.json.encode(found)
-        self.size += _ENTRY + len(pod) + len(text)
+        self._kept[pod] = made
+        self.size += _ENTRY + len(pod) + made.size
         while self.size > self._limit:
             self._forget(next(iter(self._kept)))
 
     def _forget(self, pod: str) -> None:
-        if (text := self._kept.pop(pod, None)) is not None:
-            self.size -= _ENTRY + len(pod) + len(text)
+        if (kept := self._kept.pop(pod, None)) is not None:
+            self.size -= _ENTRY + len(pod) + kept.size
 
 
-def _refused(
-    decision: Decision, table: MetricTable, refused: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    some = sorted(refused)[:_NAMED]
-    return [
-        {"node": node, "reason": refused[node], "readings": _readings(decision, table, node)}
-        for node in some
-    ]
+def _answered(answer: _Answer) -> bytes:
+    decision, table = answer.decision, answer.table
+    return msgspec.json.encode(
+        {
+            "at": rfc3339.millis(answer.at),
+            "policy": str(decision.policy.key),
+            "generation": decision.policy.generation,
+            "mode": "observe" if decision.policy.observed else "enforce",
+            "candidates": answer.candidates,
+            "refused": answer.refused,
+            "refusedNodes": [
+                {"node": node, "reason": reason, "readings": _readings(decision, table, node)}
+                for node, reason in answer.named
+            ],
+        }
+    )
 
 
-def _ranked(decision: Decision, table: MetricTable, scores: NodeScores) -> dict[str, Any]:
-    best = sorted(scores.pairs(), key=lambda one: (-one[1], one[0]))[:_NAMED]
-    strategy = decision.policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+def _ranked(answer: _Answer, best: NodeScores) -> bytes:
+    strategy = answer.decision.policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     metric = strategy.rules[0].metric if strategy and strategy.rules else ""
-    return {
-        "rankedBy": metric,
-        "ranked": [
-            {"node": node, "score": score, "reading": _reading(table, metric, node)}
-            for node, score in best
-        ],
-    }
+    ranked = [
+        {"node": node, "score": score, "reading": _reading(answer.table, metric, node)}
+        for node, score in best.pairs()
+    ]
+    return msgspec.json.encode({"rankedBy": metric, "ranked": ranked})
 
 
 def _readings(decision: Decision, table: MetricTable, node: str) -> dict[str, float | None]:

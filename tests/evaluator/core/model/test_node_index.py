@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.model.node_index import NodeIndex, NodeMask, Reindex, alike, union
+from evaluator.core.model.node_index import NodeIndex, NodeMask, NodeScores, Reindex, alike, union
 
 names = st.lists(st.sampled_from("abcdefgh"), unique=True)
 
@@ -62,3 +62,16 @@ def test_union_of_nothing_is_empty():
     nodes = NodeIndex("abc")
     assert union([], nodes) is nodes.none
     assert union([mask(nodes, "a"), mask(nodes, "c")], nodes).tolist() == [True, False, True]
+
+
+@given(st.lists(st.integers(0, 10), max_size=30), st.randoms(), st.integers(1, 12))
+def test_highest_scores_come_first_and_equal_ones_in_node_order(scores, random, most):
+    nodes = NodeIndex(f"node-{number:02}" for number in range(len(scores)))
+    order = random.sample(range(len(scores)), len(scores))
+    given = NodeScores(nodes, np.array(order, np.intp), np.array(scores, np.intp))
+    assert [*given.highest(most).pairs()] == sorted(given.pairs(), key=worst)[:most]
+
+
+def worst(scored):
+    name, score = scored
+    return -score, name

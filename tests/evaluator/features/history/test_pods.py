@@ -45,7 +45,7 @@ class World:
         self.decisions = decide([self.policy], NODES, self.store, now=0.0)
 
     def answer(self, pod="ns/web", **answers):
-        self.pods.answered(PodAnswer(pod, self.policy.key, self.decisions, NODES, **answers))
+        self.pods.answered(PodAnswer(pod, self.policy.key, self.decisions, len(NODES), **answers))
 
     def prioritize(self, scores, pod="ns/web"):
         nodes = self.decisions.table.nodes
@@ -137,8 +137,26 @@ def test_flood_of_pods_stays_within_the_bound(world):
     assert world.pods.of("ns/7") is None
 
 
+@alone
+def test_answers_that_are_not_looked_at_yet_take_little_memory(world):
+    """Each names 5,000 nodes."""
+    tracemalloc.start()
+    try:
+        for number in range(300):
+            pod, refused = f"ns/{number}", {f"node-{i}": "no" for i in range(5_000)}
+            scores = NodeScores(
+                world.decisions.table.nodes, np.zeros(5_000, int), np.zeros(5_000, int)
+            )
+            world.answer(pod, refused=refused)
+            world.answer(pod, scores=scores)
+            del refused, scores
+        assert tracemalloc.get_traced_memory()[0] <= 2 << 20
+    finally:
+        tracemalloc.stop()
+
+
 def test_answers_about_policies_that_are_gone_are_ignored(world):
-    world.pods.answered(PodAnswer("ns/x", PolicyKey("ns", "no"), world.decisions, NODES, {}))
+    world.pods.answered(PodAnswer("ns/x", PolicyKey("ns", "no"), world.decisions, len(NODES), {}))
     world.prioritize({"node-a": 1}, "ns/y")
     list(world.pods.steps())
     assert world.pods.of("ns/x") is world.pods.of("ns/y") is None
