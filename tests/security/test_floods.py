@@ -166,7 +166,7 @@ async def test_header_lists_take_the_time_of_a_process_that_does_not_answer_kube
     answering, receiving = cpu(evaluator), cpu_of_children(evaluator)
     tls = installation.authority.client(*installation.authority.issue("node-m"))
     while cpu(evaluator) + cpu_of_children(evaluator) - answering - receiving < 1:
-        with contextlib.suppress(OSError):  # that process is ended if the lists take too much memory
+        with contextlib.suppress(OSError):  # it is ended if the lists take too much memory
             await one_header_list(installation.port("agents"), tls)
     assert cpu(evaluator) - answering < (cpu_of_children(evaluator) - receiving) / 2
 
