@@ -145,7 +145,7 @@ def _recorder(settings: Settings, collector_runner: CollectorRunner) -> RuleResu
     if not settings.rules.files:
         return None
     from agent.rules.engine import RuleEngine
-    from agent.rules.state_saver import StateSaver
+    from agent.rules.state_file import StateSaver
 
     rules = settings.rules
     saver = None

@@ -20,7 +20,7 @@ import sys
 _ON_DEMAND = {
     "agent": (
         "agent.rules.engine",
-        "agent.rules.state_saver",
+        "agent.rules.state_file",
         "agent.stream.client",
         "agent.stream.credentials",
     )

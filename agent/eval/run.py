@@ -1,18 +1,25 @@
 """Evaluates one expression on this machine, once or every second, and prints the result."""
 
+import difflib
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from agent.eval.sampler import Sampler, ticks
 from agent.rules.promql.expression import Expression
-from agent.rules.promql.labels import Labels
+from agent.rules.promql.labels import NAME, Labels
+from agent.rules.promql.labels import value as value_of
 from agent.rules.promql.plan import Need
-from agent.rules.promql.syntax import hints, printer
+from agent.rules.promql.syntax import printer
+from agent.rules.promql.syntax.matchers import Selector
+from agent.rules.promql.syntax.printer import quoted, series
 from agent.rules.promql.values import Moment
 from collectors import registry
 from collectors.registry import COLLECTORS
 from plimsoll.durations import format_duration
 from plimsoll.text import SentenceError
+
+_SHOWN = 3
+_PREFIX = "node_"
 
 
 class FailedError(SentenceError):
@@ -30,7 +37,7 @@ def show(expression: Expression, moment: Moment) -> bool:
 def hint(expression: Expression, known: Collection[Labels], where: str) -> None:
     """Print why there is no result, given all known series."""
     selectors = [need.selector for need in expression.needs]
-    for sentence in hints.nothing(selectors, known, where=where):
+    for sentence in explained(selectors, known, where=where):
         say(sentence)
 
 
@@ -91,7 +98,7 @@ def _hint_at_inputs(expression: Expression, sampled: Sampler, known: Collection[
         missing = [need for need in needed if not any(map(need.selector, known))]
         if missing:
             say(f"{metric} is recorded by a rule, and these inputs of it are missing:")
-        for sentence in hints.nothing([n.selector for n in missing], known, where="this machine"):
+        for sentence in explained([n.selector for n in missing], known, where="this machine"):
             say(f"  {sentence}")
         _hint_at_switches(missing, sampled.collectors)
 
@@ -112,3 +119,56 @@ def _spelled(milliseconds: int) -> str:
 def say(sentence: str) -> None:
     """Print a sentence to standard error."""
     sys.stderr.write(f"{sentence}\n")
+
+
+def explained(selectors: Iterable[Selector], known: Collection[Labels], *, where: str) -> list[str]:
+    """Return why a result is empty: a sentence for each selector that matches none of the known series, or one that says all selectors match.
+
+    `where`: what the series belong to, such as "this machine".
+    """
+    hints = [
+        sentence
+        for selector in dict.fromkeys(selectors)
+        if (sentence := _unmatched(selector, known, where))
+    ]
+    return hints or ["matching series exist, but the result is empty"]
+
+
+def _written(selector: Selector) -> str:
+    """Return a selector in PromQL syntax."""
+    conditions = [
+        f"{matcher.name}{matcher.operator}{quoted(matcher.value)}" for matcher in selector.matchers
+    ]
+    return f"{selector.metric}{{{', '.join(conditions)}}}" if conditions else selector.metric
+
+
+def _unmatched(selector: Selector, known: Collection[Labels], where: str) -> str:
+    alike = []
+    for labels in known:
+        if selector(labels):
+            return ""
+        if selector.metric and value_of(labels, NAME) == selector.metric:
+            alike.append(series(labels))
+    if alike:
+        return f"no series {_written(selector)}; {where} has: {_some(sorted(alike))}"
+    near = _close(selector.metric, {value_of(labels, NAME) for labels in known})
+    has = f"; {where} has: {', '.join(near)}" if near else f" on {where}"
+    return f"no series {_written(selector)}{has}"
+
+
+def _close(metric: str, names: Iterable[str]) -> list[str]:
+    """Return the names most similar to a metric's name, including the one that only adds `node_`."""
+    candidates = sorted(names)
+    near = difflib.get_close_matches(_PREFIX + metric, candidates, _SHOWN, cutoff=0.8)
+    near += difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)
+    return list(dict.fromkeys(near))[:_SHOWN]
+
+
+def _some(texts: Sequence[str]) -> str:
+    return ", ".join(_few(texts))
+
+
+def _few(texts: Sequence[str]) -> Iterator[str]:
+    yield from texts[:_SHOWN]
+    if (more := len(texts) - _SHOWN) > 0:
+        yield f"and {more} more"

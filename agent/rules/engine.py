@@ -11,19 +11,18 @@ from dataclasses import astuple
 from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
-from agent.rules.failures import ErrorLog, FailureTimes
-from agent.rules.files import RuleFileReader
+from agent.rules.files import ErrorLog, FailureTimes, RuleFileReader
 from agent.rules.groups import metrics as accounts
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
 from agent.rules.groups.manager import GroupManager
 from agent.rules.groups.members import Part
 from agent.rules.groups.results import Published
+from agent.rules.groups.schedule import LONGEST_STEP
 from agent.rules.groups.tick import by_metric
-from agent.rules.groups.turns import LONGEST_STEP
 from agent.rules.inputs import RuleInputs
 from agent.rules.options import RuleOptions
 from agent.rules.promql.budget import Budget, CancelledError
-from agent.rules.state_saver import StateSaver
+from agent.rules.state_file import StateSaver
 from agent.rules.storage.snapshot import Snapshot
 from agent.rules.subscribers import Subscribers
 from agent.scrape.runner import CollectorRunner

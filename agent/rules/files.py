@@ -1,4 +1,4 @@
-"""Rule files on disk (`--rules.file`): found by globs, reloaded when they change, kept when they cannot be read.
+"""Rule files on disk (`--rules.file`): found by globs, reloaded when they change, kept when they cannot be read; their errors.
 
 Files are polled, as everywhere in the agent. A changed file is loaded when a second poll finds it unchanged: a file written
 in place is empty for a moment, and the samples of a rule that disappears are lost. A file that cannot be read or is not a
@@ -7,16 +7,18 @@ rule file keeps its last good rules.
 
 import glob
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from agent.rules.groups import file as groups
-from agent.rules.groups.file import Context, RuleFile, RuleFileError
+from agent.rules.groups.file import Context, RuleError, RuleFile, RuleFileError
 from agent.rules.promql.budget import Budget
 from collectors.interface.refusal import CollectorConfigError
 from collectors.shared import steadyfile
 from collectors.shared.steadyfile import FileStamp
 from plimsoll import logs, strictyaml
+from wire.failing_rules import FailingRule
 
 log = logs.get(__name__)
 
@@ -133,3 +135,72 @@ def _matches(pattern: str) -> Iterator[str]:
         return
     in_python = pattern.replace("[^", "[!")  # Go's syntax for it
     yield from sorted(glob.glob(in_python))  # noqa: PTH207 (patterns may be absolute)
+
+
+class ErrorLog:
+    """Logs when errors of rules begin and end, each once. Any thread may call its methods."""
+
+    def __init__(self) -> None:
+        self._failing: frozenset[tuple[str, str, str]] = frozenset()
+        self._overridden: set[str] = set()
+
+    def read(self, rule_file: RuleFile) -> None:
+        """Log what was read from rule files, for the first time or again."""
+        for error in rule_file.errors:
+            _say("rule skipped", error)
+        for note in rule_file.notes:
+            log.info("part of a rule file is ignored or changed", note=note)
+        rules = sum(len(group.rules) for group in rule_file.groups)
+        log.info(
+            "rules loaded",
+            groups=len(rule_file.groups),
+            rules=rules,
+            left_out=len(rule_file.errors),
+        )
+
+    def failing(self, errors: Iterable[RuleError]) -> None:
+        """Log changes of the set of failing rules."""
+        before = self._failing
+        failing = {error[:3]: error for error in sorted(errors)}
+        self._failing = frozenset(failing)
+        for key, error in failing.items():
+            if key not in before:
+                _say("rule fails", error)
+        for group, rule, reason in sorted(before - self._failing):
+            log.info("rule works again", group=group, rule=rule, kind=reason)
+
+    def overridden(self, metrics: Iterable[str]) -> None:
+        """Log recorded metrics that are also collected."""
+        for metric in metrics:
+            if metric not in self._overridden:
+                self._overridden.add(metric)
+                log.warning(
+                    "a collector exports the metric of a rule; keeping the collector's",
+                    metric=metric,
+                )
+
+
+def _say(event: str, error: RuleError) -> None:
+    log.error(event, group=error.group, rule=error.rule, kind=error.reason, reason=error.text)
+
+
+class FailureTimes:
+    """When each failure of a rule or rule file began. One thread updates it; any thread reads it."""
+
+    def __init__(self) -> None:
+        self._since: Mapping[FailingRule, int] = {}
+
+    def update(self, errors: Iterable[RuleError], files: Mapping[str, FileError], now: int) -> None:
+        """Replace the failures. `files`: errors by path, of which only the last part is used; `now`: time in ms."""
+        failing = {FailingRule("", *error) for error in errors}
+        failing |= {
+            FailingRule(Path(path).name, "", "", error.reason, error.text)
+            for path, error in files.items()
+        }
+        if failing != self._since.keys():
+            before = {rule.identity: since for rule, since in self._since.items()}
+            self._since = {rule: before.get(rule.identity, now) for rule in sorted(failing)}
+
+    def at(self, now: int) -> Mapping[FailingRule, float]:
+        """Return the failures in order, with the seconds since they began."""
+        return {rule: (now - since) / 1000 for rule, since in self._since.items()}

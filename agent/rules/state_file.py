@@ -1,4 +1,4 @@
-"""The state file, which keeps the rules' samples over a restart of the agent. It is replaced atomically and fully checked when read.
+"""The state file (`--rules.state-file`), which keeps the rules' samples over a restart of the agent. It is replaced atomically and fully checked when read.
 
     magic 8 bytes, format version u32, boot id 36 bytes, snapshots (zlib), CRC-32 of all before u32; little-endian
 
@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from io import BufferedWriter
 from pathlib import Path
+from threading import Lock
 
-from agent.rules.storage import snapshot_codec
-from agent.rules.storage.snapshot import Snapshot, SnapshotError
+from agent.rules.storage.snapshot import Snapshot, SnapshotError, decode, encode
 from collectors.interface import host
 from collectors.interface.sample import CollectorError
 from plimsoll import logs
@@ -85,7 +85,7 @@ def _write(descriptor: int, boot: str, snapshots: Mapping[str, Snapshot], limit:
         checksum = zlib.crc32(head)
         compressor = zlib.compressobj(_LEVEL)
         size = 0
-        for piece in snapshot_codec.encode(snapshots):
+        for piece in encode(snapshots):
             size += len(piece)
             if size > limit:
                 raise StateFileError(f"more than {format_size(limit)} of samples; none were saved")
@@ -162,7 +162,7 @@ def _decode(content: bytes, boot: str, now: int, limit: int) -> dict[str, Snapsh
         raise StateFileError("damaged: its checksum is wrong")
     if saved_boot != boot.encode():
         raise _OtherBootError("saved before the machine's last boot")
-    snapshots = snapshot_codec.decode(_unpack(body[_HEAD.size :], limit))
+    snapshots = decode(_unpack(body[_HEAD.size :], limit))
     if any(snapshot.times and snapshot.times[-1] >= now for snapshot in snapshots.values()):
         raise StateFileError("has samples with future timestamps")
     return snapshots
@@ -188,3 +188,39 @@ def _sweep(path: Path) -> None:
         for entry in path.parent.iterdir():
             if entry.name.startswith(_prefix(path)) and entry.suffix == _SUFFIX:
                 entry.unlink()
+
+
+class StateSaver:
+    """One state file: read at start, written every minute and at the end. Blocking; any thread may call its methods."""
+
+    def __init__(self, path: Path, procfs: Path, *, limit: int) -> None:
+        """`procfs`: for the boot id. `limit`: maximum bytes of samples in the file."""
+        self._path = path
+        self._procfs = procfs
+        self._limit = limit
+        self._error = ""
+        self._lock = Lock()
+
+    def load(self, now: int) -> Mapping[str, Snapshot]:
+        """Return the saved samples by group; on failure log why and return none. `now` as for the function `load`."""
+        try:
+            boot = boot_id(self._procfs)
+        except StateFileError as error:
+            log.warning("saved samples for rules are dropped", reason=str(error))
+            return {}
+        return load(self._path, boot, now=now, limit=self._limit)
+
+    def save(self, snapshots: Mapping[str, Snapshot]) -> None:
+        """Replace the saved samples. Errors are logged once."""
+        with self._lock:
+            try:
+                boot = boot_id(self._procfs)
+                save(self._path, boot, snapshots, limit=self._limit)
+            except StateFileError as error:
+                if str(error) != self._error:
+                    log.error("samples for rules are not saved", reason=str(error))
+                self._error = str(error)
+                return
+            if self._error:
+                log.info("samples for rules are saved again", file=str(self._path))
+            self._error = ""

@@ -16,9 +16,8 @@ import grpc
 
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
+from agent.stream.additions import ChangedFailingRules, ChangedProblems, MatchingNames, SimilarNames
 from agent.stream.credentials import Credentials, CredentialsError, Metadata
-from agent.stream.failing import ChangedFailingRules, ChangedProblems
-from agent.stream.names import MatchingNames, SimilarNames
 from agent.stream.snapshot import SnapshotReader
 from plimsoll import VERSION, logs
 from plimsoll.backoff import Backoff

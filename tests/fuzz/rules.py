@@ -5,7 +5,7 @@ from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import of_series
 from agent.rules.promql.regex import compiled
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 from tests.fuzz.properties import at_most, documented
 
 MOMENT = Moment(

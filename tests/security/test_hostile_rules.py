@@ -16,7 +16,7 @@ from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import make
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 from agent.rules.storage.shared_head import SharedHead
 from plimsoll import strictyaml
 

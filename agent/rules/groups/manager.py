@@ -11,11 +11,10 @@ stopped before they are taken; if samples of known series exceed it, the group t
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.rules.groups import dependencies, results, turns
+from agent.rules.groups import dependencies, results, schedule
 from agent.rules.groups.file import SHORTEST, Group
 from agent.rules.groups.group import RunningGroup
-from agent.rules.groups.members import Member, Members, Part, account, results_of
-from agent.rules.groups.memory import GroupMemory
+from agent.rules.groups.members import GroupMemory, Member, Members, Part, account, results_of
 from agent.rules.groups.metrics import GroupAccount
 from agent.rules.groups.results import Published
 from agent.rules.groups.schedule import Schedule
@@ -181,7 +180,7 @@ class GroupManager:
 
     def ordered(self, due: Sequence[Part], families: FamiliesByMetric) -> Sequence[Part]:
         """Return due groups in order of evaluation."""
-        return turns.ordered(due, self._members, families)
+        return schedule.ordered(due, self._members, families)
 
     def postpone(self, parts: Iterable[Part]) -> None:
         """Let groups be due again at once: there was no time for them."""

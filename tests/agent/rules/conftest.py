@@ -11,8 +11,8 @@ from agent.rules.options import RuleOptions
 from agent.rules.promql import labels
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.values import Moment
-from agent.rules.state_saver import StateSaver
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.state_file import StateSaver
+from agent.rules.storage.exposition import MemoryStorage
 from agent.scrape.runner import CollectorRunner
 from tests.agent.rules.node import LOAD, MEMORY, Node, one
 

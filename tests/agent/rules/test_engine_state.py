@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from agent.rules.state_saver import StateSaver
+from agent.rules.state_file import StateSaver
 from tests.agent.rules.node import LOAD, MEMORY, Node, group, one
 
 

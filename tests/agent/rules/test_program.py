@@ -171,5 +171,5 @@ def test_agent_without_rules_imports_no_rule_modules() -> None:
 
 
 def test_agent_with_rules_and_no_evaluator_imports_no_stream_modules() -> None:
-    modules = loaded("agent.main", "agent.rules.engine", "agent.rules.state_saver")
+    modules = loaded("agent.main", "agent.rules.engine", "agent.rules.state_file")
     assert {"grpc", "google", "wire.codec", "wire.telemetry_pb2"} & modules == set()

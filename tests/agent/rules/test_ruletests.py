@@ -22,7 +22,7 @@ from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.values import Moment
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 from plimsoll import strictyaml
 
 ROOT = Path(__file__).parents[3]

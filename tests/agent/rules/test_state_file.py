@@ -21,9 +21,8 @@ from agent.rules.promql.labels import NAME, make
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.state_file import StateFileError
-from agent.rules.storage import snapshot_codec
 from agent.rules.storage.head import Head
-from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot
+from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot, encode
 from tests.examples import examples
 
 BOOT = "0b5a8e1e-0d3c-4c42-9d5c-6f2f0c1f9f11"
@@ -147,7 +146,7 @@ def packed(content: bytes) -> bytes:
 
 
 def test_any_truncated_content_is_dropped(path: Path) -> None:
-    content = b"".join(snapshot_codec.encode(SAVED))
+    content = b"".join(encode(SAVED))
     for size in range(len(content)):
         path.write_bytes(packed(content[:size]))
         assert dropped(path) == "it ends too early"
@@ -219,7 +218,7 @@ def test_largest_saved_state_can_be_loaded(path: Path) -> None:
     runs = array("I", range(10_000))
     labels = make([(NAME, "m")])
     full = Snapshot(0, array("q", runs), (SeriesSnapshot(labels, "", runs, noise, array("I")),))
-    limit = sum(map(len, snapshot_codec.encode({"": full})))
+    limit = sum(map(len, encode({"": full})))
     state_file.save(path, BOOT, {"": full}, limit=limit)
     assert load(path, now=10_000, limit=limit)
     assert dropped(path, now=10_000, limit=limit - 1)
@@ -268,7 +267,7 @@ from array import array
 from pathlib import Path
 from agent.rules import state_file
 from agent.rules.promql.labels import NAME, make
-from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot
+from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot, encode
 
 path, boot, most, turns = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
@@ -326,7 +325,7 @@ def test_unwritable_directory_is_reported(path: Path) -> None:
 
 ALL = Selector("")
 BYTES = st.binary(max_size=300)
-VALID = b"".join(snapshot_codec.encode(SAVED))
+VALID = b"".join(encode(SAVED))
 BITS = st.lists(
     st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), min_size=1, max_size=4
 )

@@ -2,7 +2,7 @@
 
 Results equal those of Prometheus 2.42, including NaN, infinities and the order of additions. No function reads a clock or
 raises for a number. A new function is an entry in `RANGES` or `POINTWISE`, or, if it takes other arguments, in
-`compiler_calls._OTHERS`; list it in docs/rules.md.
+`calls._OTHERS`; list it in docs/rules.md.
 """
 
 from collections.abc import Callable, Mapping
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from agent.rules.promql.functions import (
     math,
-    numeric,
     over_time,
     rates,
 )
@@ -72,7 +71,7 @@ POINTWISE: Mapping[str, Callable[..., float | None]] = {
     "clamp_max": math.at_most,
     "clamp_min": math.at_least,
     "exp": math.exp,
-    "floor": numeric.floor,
+    "floor": math.floor,
     "ln": math.ln,
     "log10": math.log10,
     "log2": math.log2,

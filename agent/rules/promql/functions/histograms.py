@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from agent.rules.promql.functions.numeric import INF, NAN
+from agent.rules.promql.functions.math import INF, NAN
 from agent.rules.promql.labels import Labels, value, without_name
 from agent.rules.promql.memo import must_be_distinct
 from agent.rules.promql.operators.arithmetic import divide

@@ -1,14 +1,21 @@
-"""Functions of one value: rounding, bounds, logarithms. They never raise; undefined results are NaN, as in Go."""
+"""Functions of one value (rounding, bounds, logarithms) and compensated sums. They never raise; undefined results are NaN, as in Go."""
 
 import math
+from collections.abc import Iterable
 
-from agent.rules.promql.functions.numeric import INF, NAN, floor
 from agent.rules.promql.operators.arithmetic import divide
 
+NAN = math.nan
+INF = math.inf
 # Go computes log2 from the natural logarithm of a fraction, and log10 from that of the value. C's results differ near
 # 1, where log2 loses digits.
 _PER_LN2 = 1.4426950408889634
 _PER_LN10 = 0.4342944819032518
+
+
+def floor(value: float) -> float:
+    """Return the greatest integer <= value; infinities, NaN and -0 are unchanged."""
+    return value // 1.0 if math.isfinite(value) else value
 
 
 def ceil(value: float) -> float:
@@ -82,3 +89,19 @@ def sgn(value: float) -> float:
     if value > 0:
         return 1.0
     return -1.0 if value < 0 else value
+
+
+def plus(term: float, total: float, lost: float) -> tuple[float, float]:
+    """Add a term to a sum; returns the sum and the accumulated rounding error (A. Neumaier, 1974)."""
+    new = total + term
+    if abs(total) >= abs(term):
+        return new, lost + ((total - new) + term)
+    return new, lost + ((term - new) + total)
+
+
+def total(values: Iterable[float]) -> float:
+    """Return the compensated sum of the values in the given order."""
+    partial_sum = lost = 0.0
+    for value in values:
+        partial_sum, lost = plus(value, partial_sum, lost)
+    return partial_sum if math.isinf(partial_sum) else partial_sum + lost

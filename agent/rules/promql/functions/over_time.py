@@ -8,8 +8,8 @@ the last digits agree.
 import math
 from operator import mul
 
-from agent.rules.promql.functions.numeric import NAN, plus, total
-from agent.rules.promql.operators.quantiles import quantile
+from agent.rules.promql.functions.math import NAN, plus, total
+from agent.rules.promql.operators.reductions import quantile
 from agent.rules.promql.values import Window
 
 _CANCELLED = 1e4  # sum of magnitudes relative to the sum

@@ -8,7 +8,7 @@ to it, otherwise by half the average interval between samples
 import math
 from collections.abc import Sequence
 
-from agent.rules.promql.functions.numeric import NAN, plus
+from agent.rules.promql.functions.math import NAN, plus
 from agent.rules.promql.operators.arithmetic import divide
 from agent.rules.promql.values import Window
 

@@ -8,9 +8,8 @@ from functools import partial
 
 from agent.rules.promql.labels import EMPTY, NAME, Labels, drop, keep, replace
 from agent.rules.promql.memo import LabelSets, Picker, columns, latest, picker
-from agent.rules.promql.operators.quantiles import quantile
-from agent.rules.promql.operators.reductions import REDUCTIONS, Reduction, largest
-from agent.rules.promql.syntax.float_format import positional
+from agent.rules.promql.operators.reductions import REDUCTIONS, Reduction, largest, quantile
+from agent.rules.promql.syntax.printer import positional
 from agent.rules.promql.values import EvaluationError, Vector
 from plimsoll.text import shown
 

@@ -1,4 +1,4 @@
-"""PromQL as text: parsing, selectors and matchers, number formats, printing and hints.
+"""PromQL as text: parsing, selectors and matchers, number formats and printing.
 
 Pure; imports no evaluation code.
 """

@@ -1,10 +1,10 @@
 """Prints values as `promtool query instant` does: `node_load1{} => 1.5 @[1700000000]`, one line per series."""
 
+import math
 from collections.abc import Iterable
 
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.labels import value as value_of
-from agent.rules.promql.syntax.float_format import positional
 from agent.rules.promql.values import Value
 
 _ESCAPES = {
@@ -53,3 +53,22 @@ def _quoted(text: str) -> Iterable[str]:
             yield f"\\x{code:02x}"
         else:
             yield f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def positional(number: float) -> str:
+    """Return the shortest digits that round-trip, without an exponent; NaN, +Inf, -Inf."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "+Inf" if number > 0 else "-Inf"
+    mantissa, _, exponent = repr(float(number)).partition("e")
+    if not exponent:
+        return mantissa.removesuffix(".0")
+    sign = "-" if number < 0 else ""
+    whole, _, fraction = mantissa.removeprefix("-").partition(".")
+    digits = whole + fraction
+    point = len(whole) + int(exponent)
+    if point <= 0:
+        return f"{sign}0.{'0' * -point}{digits}"
+    # Large numbers have an exponent only if all their digits precede the point.
+    return sign + digits.ljust(point, "0")

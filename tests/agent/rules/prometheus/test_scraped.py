@@ -15,8 +15,8 @@ import pytest
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import Moment
+from agent.rules.storage.exposition import MemoryStorage
 from agent.rules.storage.head import Head
-from agent.rules.storage.memory import MemoryStorage
 from tests.patience import PATIENCE
 
 STEP = 15_000

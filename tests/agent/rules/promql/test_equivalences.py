@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 from tests.examples import examples
 
 NOW = 1_700_000_000_000

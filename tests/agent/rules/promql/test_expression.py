@@ -8,7 +8,7 @@ from agent.rules.promql import labels
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import EvaluationError, Moment
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 
 MINUTE = 60_000
 A = labels.of_series("a", (("x", "1"),))

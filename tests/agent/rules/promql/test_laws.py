@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
 from agent.rules.promql.values import Moment
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 
 NOW = 10_000_000
 # Integers, whose sums and differences are exact in any order.

@@ -15,8 +15,8 @@ from agent.rules.promql.labels import NAME, Labels, make, of_series
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
 from agent.rules.promql.values import LOOKBACK, Series, Window
+from agent.rules.storage.exposition import MemoryStorage
 from agent.rules.storage.head import Head
-from agent.rules.storage.memory import MemoryStorage
 from agent.rules.storage.store import FullError
 from collectors.interface.sample import Sample
 from tests.examples import examples

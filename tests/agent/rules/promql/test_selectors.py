@@ -4,9 +4,9 @@ import math
 
 from agent.rules.promql import labels
 from agent.rules.promql.plan import Instant
-from agent.rules.promql.range_selectors import subquery
+from agent.rules.promql.selectors import subquery
 from agent.rules.promql.values import Moment, Window
-from agent.rules.storage.memory import MemoryStorage
+from agent.rules.storage.exposition import MemoryStorage
 
 A = labels.of_series("a", ())
 VALUES = {0: 1.0, 10: 1.0, 20: math.nan, 30: math.nan, 50: 2.0, 60: 1.0}

@@ -1,21 +1,60 @@
-"""Range vectors: samples of selectors and subqueries over a time range."""
+"""Vectors of selectors: current values and their timestamps, and samples over a time range, also of subqueries."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from agent.rules.promql.budget import POINT
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.labels import Labels
 from agent.rules.promql.plan import Instant, Need, Range, Scope
 from agent.rules.promql.syntax.selectors import Selection
-from agent.rules.promql.values import EvaluationError, Moment, Window, same
+from agent.rules.promql.values import LOOKBACK, EvaluationError, Moment, Vector, Window, same
 
 MOST_STEPS = 11_000
 """Maximum of evaluations by all subqueries of an expression; Prometheus' limit of points."""
 STEP = 5_000
 """Default step of a subquery in ms where an expression is checked without a moment."""
+_Runs = tuple[list[int], list[float], list[int]]
+"""Times, levels and repeats of a window."""
 
 
-def selected(selection: Selection, length: int, scope: Scope) -> Range:
+def instant_vector(selection: Selection, scope: Scope) -> Instant:
+    """Return a part with the current value of each series that a selector matches."""
+    selector, offset = selection.selector, selection.offset
+    moved = scope.reach or offset or scope.times > 1
+    reach = max(0, scope.reach + offset + LOOKBACK) if moved else 0
+    scope.needs.append(Need(selector, reach))
+
+    def plan(moment: Moment) -> Vector:
+        time = moment.time - offset
+        after = time - LOOKBACK - 1  # a sample of exactly that age still counts
+        samples: Vector = []
+        for series in moment.storage.select(selector):
+            sample = series.at(time, after)
+            if sample is not None:
+                samples.append((series.labels, sample[1]))
+        return samples
+
+    return Instant(plan, selection)
+
+
+def timestamps(selection: Selection) -> Callable[[Moment], Vector]:
+    """Return a plan with the timestamp of each series' current value, in Unix seconds."""
+    selector, offset = selection.selector, selection.offset
+
+    def plan(moment: Moment) -> Vector:
+        time, epoch = moment.time - offset, moment.epoch
+        after = time - LOOKBACK - 1
+        times: Vector = []
+        for series in moment.storage.select(selector):
+            sample = series.at(time, after)
+            if sample is not None:
+                times.append((series.labels, (sample[0] + epoch) / 1000))
+        return times
+
+    return plan
+
+
+def range_vector(selection: Selection, length: int, scope: Scope) -> Range:
     """Return a part with the samples of each series that a selector matches."""
     selector = selection.selector
     scope.needs.append(Need(selector, max(0, scope.reach + selection.offset + length)))
@@ -70,10 +109,6 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
         return [(labels, Window(*runs)) for labels, runs in runs_by_series.items()]
 
     return Range(samples, length, offset)
-
-
-_Runs = tuple[list[int], list[float], list[int]]
-"""Times, levels and repeats of a window."""
 
 
 def _append(runs: _Runs, time: int, value: float) -> None:

@@ -1,7 +1,7 @@
 """Hints for empty results: a similar name, labels without a match, or neither."""
 
+from agent.eval.run import explained
 from agent.rules.promql.labels import make
-from agent.rules.promql.syntax.hints import nothing
 from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
 
 KNOWN = [
@@ -17,7 +17,7 @@ KNOWN = [
 
 
 def hint(metric, *matchers):
-    return nothing([Selector(metric, matchers)], KNOWN, where="this machine")
+    return explained([Selector(metric, matchers)], KNOWN, where="this machine")
 
 
 def test_missing_prefix_is_suggested():
@@ -44,5 +44,6 @@ def test_unmatched_labels_are_reported():
 def test_existing_series_are_reported_as_existing():
     assert hint("node_load1") == ["matching series exist, but the result is empty"]
     assert (
-        len(nothing([Selector("a"), Selector("a"), Selector("node_load1")], KNOWN, where="it")) == 1
+        len(explained([Selector("a"), Selector("a"), Selector("node_load1")], KNOWN, where="it"))
+        == 1
     )

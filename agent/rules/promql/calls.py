@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import neg
 from typing import TypeVar
 
-from agent.rules.promql import instant_selectors
+from agent.rules.promql import selectors
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.functions import POINTWISE, RANGES, RangeFunction
 from agent.rules.promql.functions.histograms import histogram_quantile
@@ -97,7 +97,7 @@ def _seconds(moment: Moment) -> float:
 def _timestamp(arguments: Arguments) -> Instant:
     operand = _only(Instant, arguments)
     if operand.selection is not None:
-        return Instant(_unnamed(instant_selectors.sampled(operand.selection)))
+        return Instant(_unnamed(selectors.timestamps(operand.selection)))
     vector = operand.plan
 
     def now(moment: Moment) -> Vector:

@@ -5,8 +5,8 @@ from array import array
 import pytest
 
 from agent.rules.promql.labels import NAME
-from agent.rules.storage import snapshot_codec
-from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot, SnapshotError
+from agent.rules.storage import snapshot
+from agent.rules.storage.snapshot import SeriesSnapshot, Snapshot, SnapshotError, decode, encode
 
 SAVED = Snapshot(
     7,
@@ -35,18 +35,18 @@ WRITTEN = bytes.fromhex(
 
 
 def test_format_is_unchanged() -> None:
-    assert b"".join(snapshot_codec.encode({"g": SAVED})) == WRITTEN
-    assert snapshot_codec.decode(WRITTEN) == {"g": SAVED}
+    assert b"".join(encode({"g": SAVED})) == WRITTEN
+    assert decode(WRITTEN) == {"g": SAVED}
 
 
 def test_text_that_is_not_utf_8_is_rejected() -> None:
     with pytest.raises(SnapshotError, match="not UTF-8"):
-        snapshot_codec.decode(WRITTEN.replace(b"r 1", b"r \xff"))
+        decode(WRITTEN.replace(b"r 1", b"r \xff"))
 
 
 def test_duplicate_group_is_rejected() -> None:
     with pytest.raises(SnapshotError, match="twice"):
-        snapshot_codec.decode(b"\2\0\0\0" + 2 * WRITTEN[4:])
+        decode(b"\2\0\0\0" + 2 * WRITTEN[4:])
 
 
 def test_big_endian_machine_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,5 +55,5 @@ def test_big_endian_machine_writes_the_same(monkeypatch: pytest.MonkeyPatch) -> 
     for numbers in (times, starts, values, gaps):
         numbers.byteswap()  # as in the memory of such a machine
     there = SeriesSnapshot(series.labels, series.source, starts, values, gaps)
-    monkeypatch.setattr(snapshot_codec, "_SWAPPED", True)
-    assert b"".join(snapshot_codec.encode({"g": Snapshot(7, times, (there,))})) == WRITTEN
+    monkeypatch.setattr(snapshot, "_SWAPPED", True)
+    assert b"".join(encode({"g": Snapshot(7, times, (there,))})) == WRITTEN
