@@ -1,19 +1,12 @@
-"""Plans which ReplicaSets and Pods to create, scale and delete, so that Deployments reach their replicas. No I/O."""
+"""Plans which ReplicaSets and Pods to create, scale and delete so that Deployments reach their replicas, and which statuses to write. No I/O."""
 
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from plimsoll import rfc3339
 from sandbox.client.objects import DEPLOYMENTS, REPLICASETS, Object, ObjectKind
-from sandbox.controllers.statuses import (
-    active,
-    deployment_status,
-    desired_replicas,
-    differs,
-    ready,
-    replica_set_status,
-)
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels, so no words; nothing that looks like another
 HASH = "pod-template-hash"
@@ -211,3 +204,96 @@ def _recreates(deployment: Object) -> bool:
 def _worth(pod: Object) -> tuple[bool, bool, str]:
     # Delete first: unscheduled, then not ready, then by name, so that the choice is deterministic.
     return bool(pod["spec"].get("nodeName")), ready(pod), pod["metadata"]["name"]
+
+
+def desired_replicas(owner: Object) -> int:
+    """Return the desired replicas of a Deployment or ReplicaSet."""
+    count: int | None = owner["spec"].get("replicas")
+    return 1 if count is None else count
+
+
+def active(pods: Iterable[Object]) -> list[Object]:
+    """Return the active pods: not finished and not being deleted."""
+    return [
+        pod
+        for pod in pods
+        if "deletionTimestamp" not in pod["metadata"]
+        and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+    ]
+
+
+def ready(pod: Object) -> bool:
+    """Return whether a pod is ready."""
+    conditions = (pod.get("status") or {}).get("conditions") or []
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True" for condition in conditions
+    )
+
+
+def replica_set_status(replica_set: Object, pods: Sequence[Object]) -> Object:
+    """Return the status of a ReplicaSet with these active pods."""
+    return {
+        "observedGeneration": replica_set["metadata"].get("generation", 1),
+        "replicas": len(pods),
+        "fullyLabeledReplicas": len(pods),
+        **_readiness(pods),
+    }
+
+
+def deployment_status(
+    deployment: Object, pods: Sequence[Object], updated: Sequence[Object], *, now: float
+) -> Object:
+    """Return the status of a Deployment with these active pods, of which `updated` have the current template."""
+    status = {
+        "observedGeneration": deployment["metadata"].get("generation", 1),
+        "replicas": len(pods),
+        "updatedReplicas": len(updated),
+        **_readiness(pods),
+    }
+    missing = max(desired_replicas(deployment) - status["availableReplicas"], 0)
+    return {
+        **status,
+        "unavailableReplicas": missing,
+        "conditions": _progress(deployment, status, now),
+    }
+
+
+def differs(owner: Object, status: Object) -> bool:
+    """Return whether a status differs from the object's own; a missing number is 0."""
+    before = owner.get("status") or {}
+    return any(before.get(key, 0) != value for key, value in status.items())
+
+
+def _readiness(pods: Iterable[Object]) -> dict[str, int]:
+    count = sum(ready(pod) for pod in pods)
+    return {"readyReplicas": count, "availableReplicas": count}
+
+
+def _progress(deployment: Object, status: Object, now: float) -> list[Object]:
+    wanted = desired_replicas(deployment)
+    enough = status["availableReplicas"] >= wanted
+    complete = enough and status["updatedReplicas"] == status["replicas"] == wanted
+    states = (
+        ("Available", str(enough), f"MinimumReplicas{'Available' if enough else 'Unavailable'}"),
+        ("Progressing", "True", "NewReplicaSetAvailable" if complete else "ReplicaSetUpdated"),
+    )
+    before = {
+        condition["type"]: condition
+        for condition in (deployment.get("status") or {}).get("conditions") or []
+    }
+    return [_condition(before.get(kind), kind, state, why, now) for kind, state, why in states]
+
+
+def _condition(old: Object | None, kind: str, status: str, reason: str, now: float) -> Object:
+    if old is not None and (old["status"], old.get("reason")) == (status, reason):
+        return old
+    at = rfc3339.seconds(now)
+    since = old["lastTransitionTime"] if old is not None and old["status"] == status else at
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": reason,
+        "lastUpdateTime": at,
+        "lastTransitionTime": since,
+    }

@@ -11,9 +11,8 @@ from sandbox.client import events
 from sandbox.client.objects import NODES, PODS, POLICIES, Object
 from sandbox.cluster import ClusterSpec
 from sandbox.demo import shell
-from sandbox.demo.risk import RiskDemo
 from sandbox.demo.stage import Demo, Stage
-from sandbox.demo.typo import TypoDemo
+from sandbox.demo.steps import RiskDemo, TypoDemo
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 
 NAMESPACE = "health-metric-demo"

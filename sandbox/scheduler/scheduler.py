@@ -15,7 +15,7 @@ from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS, Object
-from sandbox.scheduler import constraints, fitting, queueing_hints
+from sandbox.scheduler import constraints, fitting, queue
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
@@ -86,7 +86,7 @@ class Scheduler:
         await self._wakeup.wait(None if math.isinf(due) else max(due - self._clock(), 0.0))
 
     def _node_changed(self, old: Object | None, new: Object | None) -> None:
-        if new is not None and (old is None or queueing_hints.of_node(old, new)):
+        if new is not None and (old is None or queue.node_change_counts(old, new)):
             self._pending.requeue_all(self._clock())
             self._wakeup.set()
 
@@ -109,7 +109,7 @@ class Scheduler:
             self._assumed.pop(key, None)
         if not _node_of(new or old or {}):
             return
-        if old is None or new is None or queueing_hints.of_placed_pod(old, new):
+        if old is None or new is None or queue.placed_pod_change_counts(old, new):
             self._pending.requeue_all(self._clock())
 
     def _waiting(self, key: str, old: Object | None, new: Object) -> None:
@@ -118,7 +118,7 @@ class Scheduler:
         gated = bool(new["spec"].get("schedulingGates"))
         now = self._clock()
         self._pending.put(key, priority=new["spec"].get("priority") or 0, gated=gated, now=now)
-        if not gated and old is not None and queueing_hints.of_waiting_pod(old, new):
+        if not gated and old is not None and queue.waiting_pod_change_counts(old, new):
             self._pending.requeue(key, now)
 
     async def _attempt(self, key: str) -> None:

@@ -4,8 +4,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.apiserver.http import jsonpath
-from sandbox.apiserver.http.cells import ready_containers, restarts, status_text
-from sandbox.apiserver.http.tables import AGE, NAME, Column, age
+from sandbox.apiserver.http.tables import (
+    AGE,
+    NAME,
+    Column,
+    age,
+    ready_containers,
+    restarts,
+    status_text,
+)
 from sandbox.apiserver.kinds.resource import Resource
 from sandbox.apiserver.kinds.workloads import selector_text
 from sandbox.apiserver.storage.objects import Json, condition, dig, labels_of, meta

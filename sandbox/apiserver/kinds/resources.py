@@ -1,8 +1,10 @@
-"""The registry of served resources: a table of built-in ones, and those of CRDs."""
+"""The registry of served resources: a table of built-in ones, and those of CRDs; and the conversion of Events.
+
+Events are stored as core/v1, and also served as events.k8s.io/v1.
+"""
 
 from collections.abc import Iterable, Iterator
 
-from sandbox.apiserver.kinds import events
 from sandbox.apiserver.kinds.apiservices import APIServices
 from sandbox.apiserver.kinds.behaviour import (
     NamedByRule,
@@ -17,6 +19,47 @@ from sandbox.apiserver.kinds.disruption import PodDisruptionBudgets
 from sandbox.apiserver.kinds.pods import Pods
 from sandbox.apiserver.kinds.resource import Conversion, Resource
 from sandbox.apiserver.kinds.workloads import Deployments, ReplicaSets
+from sandbox.apiserver.storage.objects import Json
+
+_EVENT_NAMES = {
+    "involvedObject": "regarding",
+    "message": "note",
+    "reportingComponent": "reportingController",
+    "source": "deprecatedSource",
+    "firstTimestamp": "deprecatedFirstTimestamp",
+    "lastTimestamp": "deprecatedLastTimestamp",
+    "count": "deprecatedCount",
+}
+_CORE_NAMES = {new: old for old, new in _EVENT_NAMES.items()}
+
+
+def _to_core(event: Json) -> Json:
+    """Convert an events.k8s.io/v1 Event to core/v1."""
+    return {_CORE_NAMES.get(field, field): value for field, value in event.items()} | {
+        "apiVersion": "v1"
+    }
+
+
+def _from_core(event: Json) -> Json:
+    """Convert a core/v1 Event to events.k8s.io/v1."""
+    renamed = {_EVENT_NAMES.get(field, field): value for field, value in event.items()}
+    return renamed | {"apiVersion": "events.k8s.io/v1"}
+
+
+_EVENT_FIELDS = (
+    "involvedObject.kind",
+    "involvedObject.namespace",
+    "involvedObject.name",
+    "involvedObject.uid",
+    "involvedObject.apiVersion",
+    "involvedObject.resourceVersion",
+    "involvedObject.fieldPath",
+    "reason",
+    "reportingComponent",
+    "source.component",
+    "type",
+)
+
 
 _POD_FIELDS = (
     "spec.nodeName",
@@ -27,7 +70,7 @@ _POD_FIELDS = (
     "status.podIP",
     "status.nominatedNodeName",
 )
-_EVENTS = Conversion("events", events.to_core, events.from_core)
+_EVENTS = Conversion("events", _to_core, _from_core)
 _SCALABLE = ("status", "scale")
 _STATUS = ("status",)
 _SCHEDULING = "scheduling.k8s.io"
@@ -37,7 +80,7 @@ BUILT_IN = (
     Resource("", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",), subresources=_STATUS, fields=("status.phase",), behaviour=Namespaces()),
     Resource("", "v1", "nodes", "Node", namespaced=False, short_names=("no",), subresources=_STATUS, fields=("spec.unschedulable",), behaviour=Nodes()),
     Resource("", "v1", "pods", "Pod", short_names=("po",), categories=("all",), subresources=("status", "binding", "eviction"), fields=_POD_FIELDS, behaviour=Pods()),
-    Resource("", "v1", "events", "Event", short_names=("ev",), fields=events.FIELDS, behaviour=NamedByRule()),
+    Resource("", "v1", "events", "Event", short_names=("ev",), fields=_EVENT_FIELDS, behaviour=NamedByRule()),
     Resource("events.k8s.io", "v1", "events", "Event", short_names=("ev",), behaviour=NamedByRule(), conversion=_EVENTS),
     Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",)),
     Resource("", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), behaviour=Quotas()),

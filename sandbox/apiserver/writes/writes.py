@@ -25,8 +25,7 @@ from sandbox.apiserver.storage.objects import Json, Key, meta, name_of
 from sandbox.apiserver.storage.store import Record
 from sandbox.apiserver.writes import apply as ownership
 from sandbox.apiserver.writes.decoding import decode
-from sandbox.apiserver.writes.patch import json_patch, merge_patch
-from sandbox.apiserver.writes.strategic import strategic_merge_patch
+from sandbox.apiserver.writes.patch import json_patch, merge_patch, strategic_merge_patch
 
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"

@@ -5,7 +5,7 @@ import itertools
 
 import pytest
 
-from sandbox.controllers import replicas, statuses
+from sandbox.controllers import replicas
 from sandbox.controllers.replicas import (
     CreatePods,
     CreateReplicaSet,
@@ -68,7 +68,7 @@ class World:
                 return lowest
             for action in actions:
                 self.do(action)
-            lowest = min(lowest, sum(statuses.ready(pod) for pod in self.pods))
+            lowest = min(lowest, sum(replicas.ready(pod) for pod in self.pods))
             if ready:
                 for pod in self.pods:
                     pod.setdefault("status", {"conditions": [{"type": "Ready", "status": "True"}]})

@@ -1,9 +1,10 @@
-"""The order in which waiting pods are tried, and when."""
+"""The order in which waiting pods are tried, when, and which changes requeue them."""
 
 import math
 
 import pytest
 
+from sandbox.scheduler import queue
 from sandbox.scheduler.queue import FLUSH, SchedulingQueue
 
 
@@ -113,3 +114,80 @@ def test_pod_removed_during_its_attempt_is_gone(pending):
     pending.requeue("p", 1)
     assert "p" not in pending
     assert pending.due() == math.inf
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("metadata", "labels", "x"), "y"),
+        (("metadata", "annotations"), {"x": "y"}),
+        (("spec", "taints"), [{"key": "k", "effect": "NoSchedule"}]),
+        (("spec", "unschedulable"), True),
+        (("status", "allocatable", "cpu"), "8"),
+        (("status", "conditions"), [{"type": "Ready", "status": "False"}]),
+    ],
+)
+def test_relevant_node_change_requeues(node, changed, path, value):
+    assert queue.node_change_counts(node(), changed(node(), *path, to=value))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("metadata", "resourceVersion"), "2"),
+        (("metadata", "managedFields"), [{}]),
+        (("metadata", "labels"), {"kubernetes.io/hostname": "node-a"}),
+        (("status", "capacity"), {"cpu": "8"}),
+        (("status", "nodeInfo"), {"bootID": "x"}),
+        (("spec", "unschedulable"), False),
+    ],
+)
+def test_irrelevant_node_change_does_not_requeue(node, changed, path, value):
+    assert not queue.node_change_counts(node(), changed(node(), *path, to=value))
+
+
+def test_heartbeat_does_not_requeue(node, changed):
+    ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-20T09:15:04Z"}
+    before = changed(node(), "status", "conditions", to=[ready])
+    later = changed(
+        node(), "status", "conditions", to=[ready | {"lastHeartbeatTime": "2026-11-20T09:15:14Z"}]
+    )
+    assert not queue.node_change_counts(before, later)
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "counts"),
+    [
+        (("metadata", "annotations"), {"x": "y"}, True),
+        (("metadata", "labels"), {"x": "y"}, True),
+        (("spec", "schedulingGates"), [{"name": "g"}], True),
+        (("metadata", "resourceVersion"), "2", False),
+        (("metadata", "managedFields"), [{}], False),
+        (("status", "qosClass"), "Burstable", False),
+    ],
+)
+def test_changes_of_the_waiting_pod_are_classified(pod, changed, path, value, counts):
+    assert queue.waiting_pod_change_counts(pod(), changed(pod(), *path, to=value)) is counts
+
+
+def test_own_condition_counts_only_if_its_text_changed(pod, changed):
+    def says(text):
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": text,
+        }
+        return changed(pod(), "status", "conditions", to=[condition])
+
+    assert not queue.waiting_pod_change_counts(pod(), says("no"))
+    assert not queue.waiting_pod_change_counts(says("no"), says("no"))
+    assert queue.waiting_pod_change_counts(says("no, 5"), says("no, 6"))
+
+
+def test_any_change_of_a_placed_pod_counts(pod, changed):
+    placed = pod(nodeName="node-a")
+    assert queue.placed_pod_change_counts(placed, changed(placed, "status", "phase", to="Running"))
+    assert not queue.placed_pod_change_counts(
+        placed, changed(placed, "metadata", "resourceVersion", to="2")
+    )

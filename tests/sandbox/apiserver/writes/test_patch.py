@@ -5,8 +5,7 @@ import copy
 import pytest
 
 from sandbox.apiserver.errors import ApiError
-from sandbox.apiserver.writes.patch import json_patch, merge_patch
-from sandbox.apiserver.writes.strategic import strategic_merge_patch
+from sandbox.apiserver.writes.patch import json_patch, merge_patch, strategic_merge_patch
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.apiserver.errors import ApiError
-from sandbox.apiserver.http.protobuf import decode
+from sandbox.apiserver.http.bodies import decode_protobuf
 
 
 def field(number, value):
@@ -30,7 +30,7 @@ def test_strings_maps_and_numbers_are_decoded():
     label = field(1, "a") + field(2, "b")
     raw = field(1, field(1, "x") + field(7, 0) + field(8, b"") + field(11, label)) + field(2, -5)
     raw += field(3, 0) + field(4, "")
-    assert decode(body("PriorityClass", raw, "scheduling.k8s.io/v1")) == {
+    assert decode_protobuf(body("PriorityClass", raw, "scheduling.k8s.io/v1")) == {
         "apiVersion": "scheduling.k8s.io/v1",
         "kind": "PriorityClass",
         "metadata": {"name": "x", "labels": {"a": "b"}},
@@ -47,7 +47,7 @@ def test_strings_maps_and_numbers_are_decoded():
     ],
 )
 def test_int_or_string_is_decoded(wire, expected):
-    found = decode(body("PodDisruptionBudget", field(2, field(1, wire)), "policy/v1"))
+    found = decode_protobuf(body("PodDisruptionBudget", field(2, field(1, wire)), "policy/v1"))
     assert found["spec"] == {"minAvailable": expected}
 
 
@@ -68,5 +68,5 @@ def test_int_or_string_is_decoded(wire, expected):
 )
 def test_invalid_input_is_rejected(raw, code):
     with pytest.raises(ApiError) as error:
-        decode(raw)
+        decode_protobuf(raw)
     assert error.value.code == code
