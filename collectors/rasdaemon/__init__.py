@@ -1,18 +1,22 @@
 """Hardware errors recorded in rasdaemon's SQLite database, by affected component."""
 
+import os
+import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import Family
-from collectors.rasdaemon import sqliteheader
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.rasdaemon.formats.rasrecent import RecentErrors
 from collectors.rasdaemon.formats.rasrecords import RecordMark
-from collectors.rasdaemon.sqliteheader import Header
+from collectors.shared import steadyfile
+from collectors.shared.steadyfile import FileStamp
 from plimsoll.flags import option
 
 
@@ -102,6 +106,51 @@ class Options:
     )
 
 
+_SIZE = 100
+_MAGIC = b"SQLite format 3\0"
+_WRITE_VERSION, _WAL = 18, 2
+
+
+class Header(NamedTuple):
+    """A value that every commit changes."""
+
+    mark: FileStamp
+    content: bytes
+    """Includes the commit counter, for commits within one tick of the file's time."""
+
+
+def read_header(path: Path) -> Header | None:
+    """Return the current header, without SQLite and without a lock that could block a writer; None if commits go to another file first (WAL).
+
+    Raises SourceAbsentError if there is no database, or it is empty.
+    """
+    mark, content = _head(path)
+    if not content:
+        raise SourceAbsentError(f"{path}: empty, nothing has been recorded yet")
+    if len(content) < _SIZE or not content.startswith(_MAGIC):
+        raise CollectorError(f"{path}: not an SQLite database, or cut short")
+    return None if content[_WRITE_VERSION] == _WAL else Header(mark, content)
+
+
+def _head(path: Path) -> tuple[FileStamp, bytes]:
+    try:
+        # Without O_NONBLOCK, opening a FIFO would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise SourceAbsentError(f"{path}: no such database") from error
+    except OSError as error:
+        raise CollectorError(f"{path}: {error.strerror}") from error
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise CollectorError(f"{path}: not a regular file")
+        return steadyfile.stamp(status), os.pread(descriptor, _SIZE, 0)
+    except OSError as error:
+        raise CollectorError(f"{path}: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
 class Rasdaemon:
     """The `rasdaemon` collector.
 
@@ -123,7 +172,7 @@ class Rasdaemon:
 
     def collect(self) -> Iterator[Family]:
         """Read new rows."""
-        header = sqliteheader.read(self._path)
+        header = read_header(self._path)
         if header is None or header != self._header:
             from collectors.rasdaemon import rasdatabase
 

@@ -1,7 +1,7 @@
 """Reads rasdaemon's SQLite database without disturbing rasdaemon.
 
 rasdaemon does not wait for locks: an event that it cannot store because of a reader is lost. Locks are therefore held for a few
-milliseconds at a time, and not at all while nothing has changed (see `collectors.rasdaemon.sqliteheader`).
+milliseconds at a time, and not at all while nothing has changed (see `collectors.rasdaemon.read_header`).
 """
 
 import sqlite3

@@ -1,22 +1,25 @@
 """Cache occupancy, memory bandwidth and their limits (RDT, PQoS, MPAM), from <sysfs>/fs/resctrl, read only."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, MetricType
-from collectors.resctrl.formats.podnames import container_id, pod_uid
-from collectors.resctrl.formats.resctrlsums import (
+from collectors.resctrl.formats import (
     BandwidthSums,
     ControlGroup,
     Group,
     Unread,
+    container_id,
     occupancy,
+    pod_uid,
 )
-from collectors.resctrl.llcsizes import LlcSizes
 from collectors.resctrl.resctrltree import Tree
+from collectors.shared import sysfs
+from collectors.shared.formats.numerals import parse_uint
 from plimsoll.flags import option
 
 _ROOT = "<sysfs>/fs/resctrl"
@@ -108,6 +111,48 @@ class Options:
         False,
         "export node_resctrl_group_* for every control group and monitor group",
     )
+
+
+_L3 = 3
+_KIBIBYTE = 1024
+
+
+def parse_size(text: str) -> int | None:
+    """Parse the kernel's cache sizes, `61440K`, as bytes; None for anything else."""
+    try:
+        return parse_uint(text.strip().removesuffix("K")) * _KIBIBYTE if "K" in text else None
+    except ValueError:
+        return None
+
+
+class LlcSizes:
+    """Cache sizes, read again only when a CPU is added or removed."""
+
+    def __init__(self, sysfs_root: Path) -> None:
+        self._base = f"{sysfs_root}/devices/system/cpu"
+        self._online: str | None = None
+        self._sizes: Mapping[str, int] = {}
+
+    def get(self) -> Mapping[str, int]:
+        """Return bytes by cache id. Caches without an id, as in some virtual machines, are omitted."""
+        online = sysfs.attribute(f"{self._base}/online")
+        if online is None or online != self._online:
+            self._sizes = self._find()
+            self._online = online
+        return self._sizes
+
+    def _find(self) -> dict[str, int]:
+        sizes: dict[str, int] = {}
+        for cpu in sysfs.listing_optional(self._base):
+            directory = f"{self._base}/{cpu}/cache"
+            for index in sysfs.listing_optional(directory) if cpu[3:].isdigit() else ():
+                if sysfs.number(f"{directory}/{index}/level") != _L3:
+                    continue
+                cache = sysfs.number(f"{directory}/{index}/id")
+                size = parse_size(sysfs.attribute(f"{directory}/{index}/size") or "")
+                if cache is not None and size is not None:
+                    sizes.setdefault(str(cache), size)
+        return sizes
 
 
 class Resctrl:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from collectors.interface import host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.resctrl.formats.resctrlsums import Cell, ControlGroup, Group, Reading, parse_reading
+from collectors.resctrl.formats import Cell, ControlGroup, Group, Reading, parse_reading
 from collectors.shared import sysfs
 from collectors.shared.formats.numerals import parse_hex, parse_uint
 

@@ -1,11 +1,15 @@
+import errno
+import struct
+import uuid
+
 import pytest
 
-from collectors.btrfs import Btrfs, ratio
-from collectors.btrfs.btrfsdevices import BtrfsDevice
+from collectors.btrfs import DEV_INFO, DEV_STATS, FS_INFO, Btrfs, BtrfsDevice, query_devices, ratio
 from collectors.interface.sample import CollectorError, SourceAbsentError
 
 UUID = "0abb23a9-579b-43e6-ad30-227ef47fcb9d"
 FS = f"sys/fs/btrfs/{UUID}"
+FSID, DISK = uuid.UUID(int=1), uuid.UUID(int=2)
 FILES = {
     f"{FS}/label": "data\n",
     f"{FS}/commit_stats": "commits 25\nlast_commit_ms 1500\nmax_commit_ms 51462\ntotal_commit_ms 90000\n",
@@ -84,3 +88,36 @@ def test_ratio_of_a_profile(profile: str, devices: int, expected: float | None) 
 def test_machine_without_btrfs_has_no_source(plant) -> None:
     with pytest.raises(SourceAbsentError):
         list(Btrfs(plant({})).collect())
+
+
+def kernel(_descriptor: int, request: int, argument: bytearray) -> int:
+    """A file system whose only device has the number 3; the layouts are those of linux/btrfs.h."""
+    assert (request >> 16) & 0x3FFF == len(argument), "the size is part of the request"
+    if request == FS_INFO:
+        struct.pack_into("=QQ16s", argument, 0, 3, 1, FSID.bytes)
+        return 0
+    (number,) = struct.unpack_from("=Q", argument)
+    if number != 3:
+        raise OSError(errno.ENODEV, "No such device")
+    if request == DEV_INFO:
+        struct.pack_into("=Q16sQQ", argument, 0, number, DISK.bytes, 400, 1000)
+        argument[3072:3081] = b"/dev/sdx1"
+    if request == DEV_STATS:
+        struct.pack_into("=QQQ5Q", argument, 0, number, 5, 0, 1, 2, 3, 4, 5)
+    return 0
+
+
+def test_devices_sizes_and_errors_are_read(tmp_path) -> None:
+    errors = {"write": 1, "read": 2, "flush": 3, "corruption": 4, "generation": 5}
+    expected = BtrfsDevice("sdx1", str(DISK), 1000, 400, errors)
+    assert query_devices(str(tmp_path), ioctl=kernel) == (str(FSID), [expected])
+
+
+def test_other_file_system_is_an_error(tmp_path) -> None:
+    with pytest.raises(CollectorError, match="Inappropriate ioctl"):
+        query_devices(str(tmp_path))
+
+
+def test_missing_mount_point_is_an_error(tmp_path) -> None:
+    with pytest.raises(CollectorError, match="No such file"):
+        query_devices(str(tmp_path / "gone"))

@@ -10,9 +10,8 @@ from agent import config
 from collectors import perf
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.perf import Event, EventCounter, Perf, parse_ranges
 from collectors.perf import Options as PerfOptions
-from collectors.perf import Perf
-from collectors.perf.perfevents import Event, EventCounter
 from plimsoll.flags import options
 
 CYCLES, FAULTS, READ_MISSES = Event(0, 0), Event(1, 2), Event(3, 1 << 16)
@@ -127,3 +126,24 @@ def test_mistaken_flag_is_rejected(flag: str, capsys) -> None:
     with pytest.raises(SystemExit):
         config.parse([f"--collector.perf.{flag}"], {}, hostname="h")
     assert f"--collector.perf.{flag.partition('=')[0]}: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"),
+    [
+        ("", []),
+        ("3", [3]),
+        ("0,2-4", [0, 2, 3, 4]),
+        ("1-10:5", [1, 6]),
+        ("6-12:3,0", [0, 6, 9, 12]),
+        ("4-2", []),
+    ],
+)
+def test_ranges_are_parsed(text: str, cpus: list[int]) -> None:
+    assert parse_ranges(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["x", "1-", "-1", "1-2-3", "1:2", "0-5:0", "99999"])
+def test_other_text_is_rejected(text: str) -> None:
+    with pytest.raises(ValueError, match="not a list of CPUs"):
+        parse_ranges(text)

@@ -5,13 +5,12 @@ import pytest
 
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.resctrl import Options, Resctrl, llcsizes, resctrltree
-from collectors.resctrl.formats import resctrlsums
+from collectors.resctrl import LlcSizes, Options, Resctrl, formats, parse_size, resctrltree
 from collectors.resctrl.resctrltree import parse_schemata
 
 PARSERS = {
-    "llcsizes": lambda text: [llcsizes.parse_size(text)],
-    "resctrl reading": lambda text: [resctrlsums.parse_reading(text)],
+    "sizes of caches": lambda text: [parse_size(text)],
+    "resctrl reading": lambda text: [formats.parse_reading(text)],
     "resctrl schemata": resctrltree.parse_schemata,
 }
 
@@ -262,3 +261,38 @@ def test_schemata_are_parsed(text: str, limits: list[tuple[str, str, int]]) -> N
 def test_invalid_schemata_are_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="schemata"):
         list(parse_schemata(text))
+
+
+def cache(cpu: int, index: int, level: int, cache_id: int | None, size: str) -> dict[str, str]:
+    where = f"{CPUS}/cpu{cpu}/cache/index{index}"
+    files = {f"{where}/level": f"{level}\n", f"{where}/size": f"{size}\n"}
+    return files if cache_id is None else {**files, f"{where}/id": f"{cache_id}\n"}
+
+
+def test_each_l3_cache_has_one_size(plant) -> None:
+    machine = plant(
+        {
+            f"{CPUS}/online": "0-2\n",
+            f"{CPUS}/cpufreq/boost": "1\n",
+            **cache(0, 2, 2, 0, "2048K"),
+            **cache(0, 3, 3, 0, "61440K"),
+            **cache(1, 3, 3, 0, "61440K"),
+            **cache(2, 3, 3, 8, "32768K"),
+        }
+    )
+    sizes = LlcSizes(machine.sysfs)
+    assert sizes.get() == {"0": 61440 * 1024, "8": 32768 * 1024}
+    plant({**cache(3, 3, 3, 9, "32768K"), f"{CPUS}/online": "0-3\n"})
+    assert set(sizes.get()) == {"0", "8", "9"}
+
+
+@pytest.mark.parametrize("files", [{}, cache(0, 3, 3, None, "16384K"), cache(0, 3, 3, 0, "?")])
+def test_machine_without_cache_files_has_no_sizes(plant, files) -> None:
+    assert LlcSizes(plant(files).sysfs).get() == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("61440K\n", 62914560), ("0K", 0), ("64", None), ("-1K", None), ("", None)]
+)
+def test_sizes_are_parsed(text: str, size: int | None) -> None:
+    assert parse_size(text) == size

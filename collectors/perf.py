@@ -1,8 +1,12 @@
 """Events counted by CPUs and the kernel, on all processes, by perf_event_open(2)."""
 
+import ctypes
+import errno
 import os
+import platform
 import re
-from collections.abc import Iterable, Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,8 +14,6 @@ from collectors.interface import host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
-from collectors.perf import perfevents
-from collectors.perf.perfevents import CACHE, HARDWARE, SOFTWARE, TRACEPOINT, Event, EventCounter
 from collectors.shared import sysfs
 from plimsoll.flags import choice, option
 
@@ -140,6 +142,79 @@ class Options:
     perf_cache: tuple[str, ...] = _profilers("cache", _CACHE)
 
 
+HARDWARE, SOFTWARE, TRACEPOINT, CACHE = 0, 1, 2, 3
+_SYSCALLS = {
+    "x86_64": 298, "aarch64": 241, "riscv64": 241, "loongarch64": 241, "ppc64le": 319, "s390x": 331, "armv7l": 364, "i686": 336,
+}  # fmt: skip
+# The first version of struct perf_event_attr: type, size, config, period, sample type, format of reads, flags, ...
+_ATTRIBUTES = struct.Struct("=IIQQQQQQQ")
+_TIMES = 3  # reads also yield the time enabled and the time running
+_CLOSE_ON_EXEC = 8
+_READING = struct.Struct("=QQQ")
+_UNSUPPORTED = frozenset({errno.ENOENT, errno.EINVAL, errno.EOPNOTSUPP, errno.ENODEV, errno.ENXIO})
+
+Open = Callable[["Event", int], int]
+"""Opens an event on a CPU and returns a descriptor. Raises OSError."""
+
+
+class Event(NamedTuple):
+    """A kind of event."""
+
+    type: int
+    config: int
+
+
+def open_event(event: Event, cpu: int) -> int:
+    """Open an event of all processes on a CPU."""
+    if (number := _SYSCALLS.get(platform.machine())) is None:
+        raise OSError(errno.ENOSYS, f"no perf_event_open for {platform.machine()}")
+    attributes = _ATTRIBUTES.pack(event.type, _ATTRIBUTES.size, event.config, 0, 0, _TIMES, 0, 0, 0)
+    library = ctypes.CDLL(None, use_errno=True)
+    descriptor: int = library.syscall(number, attributes, -1, cpu, -1, _CLOSE_ON_EXEC)
+    if descriptor < 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+    return descriptor
+
+
+class EventCounter:
+    """An open event. If there are more events than hardware counters, each runs part of the time, and its increases are scaled."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._last = (0, 0, 0)
+        self._total = 0.0
+
+    def read(self) -> float:
+        """Return the number of events since the event was opened."""
+        content = os.read(self._descriptor, _READING.size)
+        if len(content) == _READING.size:  # empty while the CPU is offline
+            reading = _READING.unpack(content)
+            count, enabled, running = (
+                now - before for now, before in zip(reading, self._last, strict=True)
+            )
+            if running > 0:
+                self._total += count * (enabled / running)
+                self._last = reading
+        return self._total
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._descriptor)
+
+
+def open_counter(event: Event, cpu: int, opened: Open = open_event) -> EventCounter | None:
+    """Open an event; None if this machine does not have it. Raises CollectorError if it may not be opened."""
+    try:
+        return EventCounter(opened(event, cpu))
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return None
+        hint = ""
+        if error.errno in {errno.EACCES, errno.EPERM}:
+            hint = "; needs CAP_PERFMON or kernel.perf_event_paranoid=0"
+        raise CollectorError(f"perf_event_open: {error.strerror}{hint}") from error
+
+
 class OpenEvent(NamedTuple):
     """A counter with the metric it belongs to."""
 
@@ -156,7 +231,7 @@ class Perf:
         machine: host.Host,
         options: Options,
         *,
-        open_event: perfevents.Open = perfevents.open_event,
+        open_event: Open = open_event,
     ) -> None:
         self._options = options
         self._tracing = [
@@ -180,7 +255,7 @@ class Perf:
         cpus = parse_ranges(self._options.perf_cpus) or range(os.cpu_count() or 1)
         for metric, event in self._events():
             for cpu in cpus:
-                counter = perfevents.counter(event, cpu, self._open_event)
+                counter = open_counter(event, cpu, self._open_event)
                 if counter is not None:
                     yield OpenEvent(metric, str(cpu), counter)
 

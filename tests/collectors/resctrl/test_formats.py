@@ -1,16 +1,19 @@
 import pytest
-from hypothesis import settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from collectors.interface.sample import CollectorError
-from collectors.resctrl.formats.resctrlsums import (
+from collectors.resctrl.formats import (
     BandwidthSums,
     ControlGroup,
     Group,
+    Increases,
     Unread,
+    container_id,
     occupancy,
     parse_reading,
+    pod_uid,
 )
 from tests.examples import examples
 
@@ -235,3 +238,108 @@ class Kernel(RuleBasedStateMachine):
 
 class TestKernel(Kernel.TestCase):
     settings = settings(max_examples=examples(20), stateful_step_count=40, deadline=None)
+
+
+def total(*readings: int | None) -> int:
+    """The sum over one counter that exists from the first read."""
+    increases: Increases[str] = Increases()
+    return sum(increases.advance({"a": reading}).get("a", 0) for reading in readings)
+
+
+def test_count_before_the_first_read_is_no_increase() -> None:
+    assert total(5000) == 0
+    assert total(5000, 5100, 5100, 5250) == 250
+
+
+def test_unreadable_counter_starts_at_its_first_reading() -> None:
+    assert total(None, None, 5000, 5100) == 100
+
+
+def test_counter_that_appears_later_starts_at_zero() -> None:
+    increases: Increases[str] = Increases()
+    increases.advance({"a": 1})
+    assert increases.advance({"a": 1, "b": 700}) == {"a": 0, "b": 700}
+    assert increases.advance({"a": 1, "b": 700, "c": None}) == {"a": 0, "b": 0}
+    assert increases.advance({"c": 30})["c"] == 30
+
+
+def test_growth_while_unreadable_is_counted_afterwards() -> None:
+    assert total(100, None, None, 160) == 60
+
+
+def test_reset_counter_continues_counting() -> None:
+    assert total(1000, 1100, 0, 40, 90) == 100 + 90
+
+
+def test_temporary_dip_counts_nothing_twice() -> None:
+    assert total(1000, 1100, 0, 1105) == 105
+    assert total(1000, 1100, 0, 20, 1105) == 125
+
+
+def test_slightly_lower_reading_is_no_reset() -> None:
+    assert total(1000, 998, 999, 1001) == 1
+
+
+def test_briefly_missing_counter_is_remembered() -> None:
+    increases: Increases[str] = Increases()
+    increases.advance({"a": 1000})
+    increases.advance({})
+    assert increases.advance({"a": 1010}) == {"a": 10}
+
+
+def test_removed_counter_is_forgotten() -> None:
+    increases: Increases[str] = Increases()
+    increases.advance({"a": 1000})
+    for _ in range(3):
+        increases.advance({})
+    assert increases.advance({"a": 20}) == {"a": 20}
+
+
+@given(st.lists(st.none() | st.integers(0, 1 << 64), max_size=50))
+def test_increase_is_between_zero_and_the_counter(readings) -> None:
+    increases: Increases[str] = Increases()
+    for reading in readings:
+        grown = increases.advance({"a": reading})
+        assert grown.keys() == (set() if reading is None else {"a"})
+        assert 0 <= grown.get("a", 0) <= (reading or 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.booleans()), max_size=50))
+def test_monotonic_counter_is_counted_exactly(steps) -> None:
+    readings, truth = [], 7
+    for growth, readable in steps:
+        truth += growth
+        readings.append(truth if readable else None)
+    assert total(7, *readings, truth) == truth - 7
+
+
+UID = "b933ae96-6ca5-4382-bdae-c3edad27d2a4"
+CONTAINER = "efccca1f375f17aa0863195e8b5c9e3c6b85070c298e6323bf0e5c4f8a61c30e"
+STATIC = "0c7eea57e8e4ac2ed1b5b1cdd2ba5d2a"
+
+
+@pytest.mark.parametrize(
+    ("name", "uid", "container"),
+    [
+        (CONTAINER, "", CONTAINER),
+        (UID, UID, ""),
+        (f"pod-{UID}", UID, ""),
+        (f"koordlet-{UID}", UID, ""),
+        (f"cadvisor-kubepods-burstable-pod{UID}-{CONTAINER}", UID, CONTAINER),
+        (
+            f"cadvisor-kubepods.slice-kubepods-pod{UID.replace('-', '_')}.slice-cri-containerd-{CONTAINER}.scope",
+            UID,
+            CONTAINER,
+        ),
+        (f"kubepods-pod{STATIC}-{CONTAINER}", STATIC, CONTAINER),
+        ("/", "", ""),
+        ("guaranteed", "", ""),
+        (STATIC, "", ""),
+        (f"{CONTAINER}00", "", ""),
+        (f"{UID}0", "", ""),
+        (f"0{UID}", "", ""),
+        (UID.upper(), "", ""),
+    ],
+)
+def test_pod_and_container_ids_are_found_in_names(name: str, uid: str, container: str) -> None:
+    assert (pod_uid(name), container_id(name)) == (uid, container)

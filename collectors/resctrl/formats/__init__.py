@@ -1,1 +1,0 @@
-"""Parsers of what resctrl and the kubelet write: pure."""
