@@ -150,7 +150,7 @@ def _unmatched(selector: Selector, known: Collection[Labels], where: str) -> str
         if selector.metric and value_of(labels, NAME) == selector.metric:
             alike.append(series(labels))
     if alike:
-        return f"no series {_written(selector)}; {where} has: {_some(sorted(alike))}"
+        return f"no series {_written(selector)}; {where} has: {', '.join(_few(sorted(alike)))}"
     near = _close(selector.metric, {value_of(labels, NAME) for labels in known})
     has = f"; {where} has: {', '.join(near)}" if near else f" on {where}"
     return f"no series {_written(selector)}{has}"
@@ -162,10 +162,6 @@ def _close(metric: str, names: Iterable[str]) -> list[str]:
     near = difflib.get_close_matches(_PREFIX + metric, candidates, _SHOWN, cutoff=0.8)
     near += difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)
     return list(dict.fromkeys(near))[:_SHOWN]
-
-
-def _some(texts: Sequence[str]) -> str:
-    return ", ".join(_few(texts))
 
 
 def _few(texts: Sequence[str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from agent.rules.promql.labels import EMPTY, Labels
 from agent.rules.promql.memo import columns, latest, nameless
 from agent.rules.promql.plan import Instant, Part, Range, Scalar, Text
 from agent.rules.promql.regex import compiled
-from agent.rules.promql.syntax.selectors import asserted, label_names
+from agent.rules.promql.syntax.parser import asserted, label_names
 from agent.rules.promql.values import Moment, Vector
 
 Arguments = Sequence[Part]

@@ -13,8 +13,7 @@ from agent.rules.promql.operators import aggregations, binary
 from agent.rules.promql.operators.aggregations import Grouping
 from agent.rules.promql.operators.vector_matching import Card, Matching
 from agent.rules.promql.plan import Instant, Need, Part, Range, Scalar, Scope, Text
-from agent.rules.promql.syntax.parser import tree
-from agent.rules.promql.syntax.selectors import label_names, milliseconds, selection
+from agent.rules.promql.syntax.parser import label_names, milliseconds, selection, tree
 from agent.rules.promql.values import Moment, Plan, Value, Vector
 
 __all__ = ["Expression", "ExpressionError", "Need", "parse"]

@@ -8,7 +8,7 @@ import promql_parser
 from agent.rules.promql.labels import Labels
 from agent.rules.promql.regex import Pattern
 from agent.rules.promql.syntax.matchers import Selector
-from agent.rules.promql.syntax.selectors import Selection
+from agent.rules.promql.syntax.parser import Selection
 from agent.rules.promql.values import Moment, Vector, Window
 
 Samples = Callable[[Moment, int, int], Iterable[tuple[Labels, Window]]]

@@ -6,7 +6,7 @@ from agent.rules.promql.budget import POINT
 from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.labels import Labels
 from agent.rules.promql.plan import Instant, Need, Range, Scope
-from agent.rules.promql.syntax.selectors import Selection
+from agent.rules.promql.syntax.parser import Selection
 from agent.rules.promql.values import LOOKBACK, EvaluationError, Moment, Vector, Window, same
 
 MOST_STEPS = 11_000

@@ -1,4 +1,4 @@
-"""Parses an expression's text, after rejecting what would crash the native parser or is newer syntax.
+"""Parses an expression's text, after rejecting what would crash the native parser or is newer syntax; converts its selectors.
 
 The parser is native and recursive: too deep a nesting would end the process instead of raising.
 """
@@ -6,15 +6,18 @@ The parser is native and recursive: too deep a nesting would end the process ins
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import promql_parser
 
-from agent.rules.promql.errors import ExpressionError, Reason, unsupported
+from agent.rules.promql.errors import ExpressionError, Reason, out_of_range, unsupported
+from agent.rules.promql.labels import NAME, Labels, make
 from agent.rules.promql.regex import Pattern, compiled
+from agent.rules.promql.syntax.matchers import Matcher, Operator, Selector
 from plimsoll.text import shown
 
 LONGEST = 20_000
@@ -62,6 +65,16 @@ _TYPES = (
 )
 _UNKNOWN = re.compile(r"unknown function with name '(\w*)'")
 _OLDER = frozenset({"holt_winters"})  # Prometheus functions that the parser does not know
+_OPERATORS: Mapping[str, Operator] = {
+    "MatchOp.Equal": Operator.EQUAL,
+    "MatchOp.NotEqual": Operator.NOT_EQUAL,
+    "MatchOp.Re": Operator.MATCHES,
+    "MatchOp.NotRe": Operator.NOT_MATCHES,
+}
+_LABEL = re.compile("[a-zA-Z_][a-zA-Z0-9_]*")
+_LONGEST_DURATION = timedelta(days=292 * 365)  # 64 bits of nanoseconds, Prometheus' limit
+Patterns = Callable[[promql_parser.Matcher], Pattern]
+"""Returns the compiled regular expression of a matcher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +181,70 @@ def _explained(text: str) -> ExpressionError:
         return unsupported(f"the function {unknown[1]}()")
     reason: Reason = "type" if any(sign in text for sign in _TYPES) else "parse"
     return ExpressionError(text, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """A selector and its offset (ms before the evaluation; negative: after)."""
+
+    selector: Selector
+    offset: int
+
+
+def selection(node: promql_parser.VectorSelector, patterns: Patterns) -> Selection:
+    """Convert a vector selector. Raises ExpressionError if it uses unsupported features."""
+    if node.matchers.or_matchers:
+        raise unsupported("`or` between matchers")
+    return Selection(_selector(node, patterns), milliseconds(node.offset))
+
+
+def milliseconds(duration: timedelta | None) -> int:
+    """Return a duration in ms, 0 for none. Raises ExpressionError if it is longer than Prometheus accepts."""
+    delta = duration or timedelta()
+    if abs(delta) > _LONGEST_DURATION:
+        raise out_of_range()
+    return delta // timedelta(milliseconds=1)
+
+
+def label_names(names: list[str]) -> list[str]:
+    """Return the names. Raises ExpressionError for a name that Prometheus 2.42 does not accept."""
+    for name in names:
+        if _LABEL.fullmatch(name) is None:
+            raise unsupported(f"the label name {name!r}")
+    return names
+
+
+def asserted(selector: Selector) -> Labels:
+    """Return the labels that a selector requires by equality, as absent() does; a label with several matchers is left out."""
+    labels: dict[str, str] = {}
+    seen: set[str] = set()
+    for matcher in selector.matchers:
+        if matcher.name == NAME:
+            continue
+        if matcher.operator is Operator.EQUAL and matcher.name not in seen:
+            seen.add(matcher.name)
+            labels[matcher.name] = matcher.value
+        else:
+            labels.pop(matcher.name, None)
+    return make(labels.items())
+
+
+def _selector(node: promql_parser.VectorSelector, patterns: Patterns) -> Selector:
+    metric = node.name or ""
+    matchers = []
+    for node_matcher in node.matchers.matchers:
+        matcher = _matcher(node_matcher, patterns)
+        if not metric and matcher.name == NAME and matcher.operator is Operator.EQUAL:
+            metric = matcher.value
+        else:
+            matchers.append(matcher)
+    return Selector(metric, tuple(matchers))
+
+
+def _matcher(node: promql_parser.Matcher, patterns: Patterns) -> Matcher:
+    operator = _OPERATORS[str(node.op)]
+    label_names([node.name])
+    if operator in {Operator.EQUAL, Operator.NOT_EQUAL}:
+        return Matcher(node.name, operator, node.value)
+    pattern = patterns(node)
+    return Matcher(node.name, operator, pattern.text, pattern)

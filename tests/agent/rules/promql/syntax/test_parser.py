@@ -4,7 +4,7 @@ import pytest
 
 from agent.rules.promql import labels
 from agent.rules.promql.expression import parse
-from agent.rules.promql.syntax.selectors import asserted
+from agent.rules.promql.syntax.parser import asserted
 
 
 @pytest.mark.parametrize(
