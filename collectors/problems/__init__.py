@@ -19,7 +19,7 @@ from collectors.interface.sample import (
     NodeEvent,
     SourceAbsentError,
 )
-from collectors.problems import statefile, xids
+from collectors.problems import xids
 from collectors.problems.sources import (
     FileSource,
     JournalSource,
@@ -28,7 +28,13 @@ from collectors.problems.sources import (
     Source,
     SourceError,
 )
-from collectors.problems.tracking import ProblemTracker, Recovery, parse_recovery
+from collectors.problems.tracking import (
+    ProblemTracker,
+    Recovery,
+    load_state,
+    parse_recovery,
+    save_state,
+)
 from collectors.shared import mounts
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
@@ -199,7 +205,7 @@ class Problems:
         self._tracker = ProblemTracker(
             [r.monitor for r in read], dict(self._options.problems_recovery)
         )
-        state = statefile.load(self._state, self._boot_id) if self._state else {}
+        state = load_state(self._state, self._boot_id) if self._state else {}
         if state:
             try:
                 self._tracker.load(state["tracker"])
@@ -337,7 +343,7 @@ class Problems:
                 "tracker": self._tracker.dump(),
                 "xids": [[*key, *value] for key, value in self._xids.items()],
             }
-            statefile.save(self._state, self._boot_id, state)
+            save_state(self._state, self._boot_id, state)
 
 
 def _log_of(read: _Read) -> str:

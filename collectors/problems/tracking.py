@@ -1,17 +1,21 @@
-"""Problems of a node by their rules' matches: counts, conditions with a way back to healthy, and events.
+"""Problems of a node by their rules' matches: counts, conditions with a way back to healthy, events; and their state file.
 
 A log has no line that says "repaired". A permanent problem therefore ends in one of four ways: the machine's own state says so
 (where it can be read), a reboot, a quiet time, or a person's acknowledgement. The last two are always possible.
 """
 
+import contextlib
+import json
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import Enum
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from collectors.shared.problems.matching import Match
 from collectors.shared.problems.monitors import Monitor
-from plimsoll import durations
+from plimsoll import durations, logs
 from plimsoll.text import one_line
 
 LONGEST = 1000
@@ -20,6 +24,9 @@ MOST_EVENTS = 50
 """Different events that are kept."""
 _SETTLED = 10.0
 """Seconds without another line after which a healthy state of the machine ends a problem: the line precedes the state."""
+log = logs.get(__name__)
+_VERSION = 1
+_LARGEST = 1 << 20
 
 
 class Way(Enum):
@@ -185,3 +192,36 @@ class ProblemTracker:
                 if not state.active:
                     state.reason, state.message = healthy
                 self.conditions[state.type] = state
+
+
+def load_state(path: Path, boot_id: str) -> Mapping[str, Any]:
+    """Return the saved positions in logs, counts and conditions; empty if there is none of this boot, or if it is damaged."""
+    try:
+        with path.open("rb") as file:
+            state = json.loads(file.read(_LARGEST))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        log.warning(
+            "problems of before the restart are discarded", file=str(path), reason=str(error)
+        )
+        return {}
+    if not isinstance(state, dict) or state.get("version") != _VERSION:
+        log.warning("problems of before the restart are discarded", file=str(path), reason="other version")  # fmt: skip
+        return {}
+    return state if state.get("boot_id") == boot_id else {}
+
+
+def save_state(path: Path, boot_id: str, state: Mapping[str, Any]) -> None:
+    """Replace the state file, which is valid within one boot. A failure is logged: the next save tries again."""
+    text = json.dumps({"version": _VERSION, "boot_id": boot_id, **state})
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            new.unlink()  # it may be a symbolic link
+        file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(file, "w") as out:
+            out.write(text)
+        new.replace(path)
+    except OSError as error:
+        log.warning("problems are not saved", file=str(path), reason=error.strerror)
