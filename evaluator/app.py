@@ -7,9 +7,8 @@ from typing import Any
 
 from evaluator.config import Settings
 from evaluator.core.assembly import Core
-from evaluator.core.http import ops_port
 from evaluator.core.http.ops import OpsServer
-from evaluator.core.http.ports import Port, Ports
+from evaluator.core.http.ports import Port, Ports, ops_port
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
 from evaluator.core.wiring import Wired
@@ -54,7 +53,7 @@ class Service:
         )
         groups = [group for wired in self._wired for group in wired.scheduler_routes]
         return [
-            ops_port.port(
+            ops_port(
                 core.options,
                 core.api,
                 core.metrics,

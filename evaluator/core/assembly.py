@@ -5,15 +5,14 @@ from collections.abc import Coroutine
 from functools import partial
 from typing import Any
 
-from evaluator.core.cache import cluster as cluster_cache
-from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.catalog import shipped
 from evaluator.core.http.ports import AgentPort, SchedulerPort
 from evaluator.core.intake import Intake
 from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import own_namespace
-from evaluator.core.kube.watches import AllPods, Watches
+from evaluator.core.kube.watches import AllPods, Watches, decode_policy
 from evaluator.core.leader.elector import Leader
 from evaluator.core.leader.lease import LeaseTimings
 from evaluator.core.leader.write_fence import WriteFence
@@ -199,16 +198,12 @@ class Core:
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops of the core. Without leader election, this replica may write from now on."""
         state, watch = self.cluster, self.watches.reflector
-        decode_policy = partial(
-            cluster_cache.decode_policy,
-            observe=self.options.observe,
-            vocabulary=self.vocabulary,
-        )
+        decode = partial(decode_policy, observe=self.options.observe, vocabulary=self.vocabulary)
         policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [
-            watch(resources.POLICIES, decode_policy, state.policies, policies_lost).run(),
-            watch(resources.NODES, cluster_cache.decode_node, state.nodes).run(),
-            watch(resources.LINKED_PODS, cluster_cache.decode_pod, state.pods).run(),
+            watch(resources.POLICIES, decode, state.policies, policies_lost).run(),
+            watch(resources.NODES, decode_node, state.nodes).run(),
+            watch(resources.LINKED_PODS, decode_pod, state.pods).run(),
             self.loop.run(),
             memory.return_unused(),
             *(poller.run() for poller in self._sources.pollers),

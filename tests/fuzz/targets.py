@@ -23,10 +23,11 @@ from evaluator.core.access.user import (
     UnreviewedError,
     parse_request_header,
 )
-from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod, decode_policy
+from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.kube import client, connection, resources, transport
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.kube.watches import decode_policy
 from evaluator.core.model import api_status
 from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.pod import Pod

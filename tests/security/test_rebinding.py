@@ -5,7 +5,7 @@ import json
 import pytest
 
 from evaluator.config import Settings
-from evaluator.core.http import ops_port
+from evaluator.core.http import ops, ports
 from evaluator.core.metrics import Metrics
 from plimsoll.http.addresses import Address
 from plimsoll.http.routes import without_rebinding
@@ -29,9 +29,9 @@ PAGES = ["/metrics", "/", "/index.json", "/policies/shop", "/explain", "/assets/
 @pytest.fixture
 async def get(dial, monkeypatch):
     """A client on loopback, as `kubectl port-forward` is one in the pod."""
-    monkeypatch.setattr(ops_port, "LIMITS", patient(ops_port.LIMITS))
+    monkeypatch.setattr(ops, "LIMITS", patient(ops.LIMITS))
     pages = PagesOfPolicies()
-    server = ops_port.server(
+    server = ports.ops_server(
         Settings(), None, Metrics(), pages.server.answer, pages.targets.resource_path
     )
     (address,) = await server.listen([Address("127.0.0.1", 0)])
@@ -71,7 +71,7 @@ async def test_probes_may_use_any_host(get):
 )
 async def test_only_clients_on_loopback_are_restricted(peer, status):
     pages = PagesOfPolicies()
-    answer = without_rebinding(pages.server.answer, ops_port.refuse, open_paths=OPEN)
+    answer = without_rebinding(pages.server.answer, ports.ops_refusal, open_paths=OPEN)
     host = {"host": "plimsoll-evaluator.plimsoll.svc:8080"}
     request = Request("GET", "/metrics", {}, host, peer=Peer(peer))
     assert (await answer(request)).status == status

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from evaluator.config import Settings
-from evaluator.core.http import ops_port
+from evaluator.core.http import ops, ports
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
@@ -180,7 +180,7 @@ def gang_explainer():
 
 @pytest.fixture
 async def tenants(authority, dial, monkeypatch):
-    monkeypatch.setattr(ops_port, "LIMITS", patient(ops_port.LIMITS))
+    monkeypatch.setattr(ops, "LIMITS", patient(ops.LIMITS))
     read = []
 
     async def read_pod(namespace, name):
@@ -199,7 +199,7 @@ async def tenants(authority, dial, monkeypatch):
     cert, key = authority.issue("server")
     settings = Settings(cert=str(cert), key=str(key), ops_tls=True, ops_authorize=True)
     api = ApiServer()
-    server = ops_port.server(
+    server = ports.ops_server(
         settings, api, Metrics(), pages.server.answer, pages.targets.resource_path
     )
     (address,) = await server.listen([Address("127.0.0.1", 0)])

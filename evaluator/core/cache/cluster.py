@@ -1,23 +1,20 @@
 """The cached policies, nodes and pods with a policy label, updated by the reflectors."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
-from evaluator.core.cache.staleness import WatchStaleness
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.resources import Allocatable
-from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
-from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -113,6 +110,46 @@ class Listeners:
     """A node's allocatable resources or usage annotations (`Node.figures`) changed, or the node was added or deleted."""
     annotations: list[Callable[[str], None]] = field(default_factory=list)
     """A node's annotations with our prefix, or its machine (`Node.annotated`), changed, or the node was added or deleted."""
+
+
+class WatchStaleness:
+    """When each watch last received anything, by kind (seconds, monotonic): the cache of a silent watch is stale.
+
+    A kind without any activity is missing, not stale.
+    """
+
+    def __init__(self, kinds: Iterable[str], *, bound: float) -> None:
+        self._bound = bound
+        self._last_seen: dict[str, float | None] = dict.fromkeys(kinds)
+
+    def observed(self, kind: str, at: float) -> bool:
+        """Record activity, including bookmarks; return whether the kind was stale before."""
+        before = self._last_seen[kind]
+        self._last_seen[kind] = at
+        return before is not None and at - before > self._bound
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that are watched, or could be."""
+        return tuple(self._last_seen)
+
+    def is_stale(self, kind: str, now: float) -> bool:
+        """Return whether the last activity of a kind was too long ago."""
+        at = self._last_seen[kind]
+        return at is not None and now - at > self._bound
+
+    def age(self, kind: str, now: float) -> float | None:
+        """Return the seconds since the last activity; None if there was none."""
+        at = self._last_seen[kind]
+        return None if at is None else now - at
+
+    def stale(self, now: float) -> list[str]:
+        """Return a message for each stale kind."""
+        return [
+            f"updates of {kind} from the API server (none for {now - at:.0f} s)"
+            for kind, at in self._last_seen.items()
+            if at is not None and self.is_stale(kind, now)
+        ]
 
 
 class ClusterCache:
@@ -254,39 +291,6 @@ def _uid(node: Node | None) -> str | None:
 
 def _conditions(node: Node | None) -> Sequence[NodeCondition]:
     return node.status.conditions if node else ()
-
-
-class _PolicyMeta(msgspec.Struct):
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    generation: int = 0
-    annotations: dict[str, str] | None = None
-
-
-class _PolicyObject(msgspec.Struct):
-    """A TASPolicy with undecoded spec and status. Raw cannot be optional, hence the default of a JSON null."""
-
-    metadata: _PolicyMeta
-    spec: msgspec.Raw = msgspec.Raw(b"null")
-    status: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
-
-
-def decode_policy(
-    raw: msgspec.Raw, *, observe: bool = False, vocabulary: Vocabulary = NO_FEATURES
-) -> Policy:
-    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
-    found = _decode_policy_object(raw)
-    obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
-    if len(found.status) <= parse.MOST_BYTES:
-        obj["status"] = msgspec.json.decode(found.status)
-    if len(found.spec) > parse.MOST_BYTES:
-        return parse.oversized(obj, len(found.spec), observe=observe)
-    spec = msgspec.json.decode(found.spec)
-    return parse.parse(obj | {"spec": spec}, observe=observe, vocabulary=vocabulary)
 
 
 decode_node = msgspec.json.Decoder(Node).decode

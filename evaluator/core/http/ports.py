@@ -1,24 +1,36 @@
 """The ports: of kube-scheduler, whose routes several features share, of agents and operations, and those that features open."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import NamedTuple
 
 from evaluator.core import tls
+from evaluator.core.access.guard import HEALTH, DelegatedAccess
+from evaluator.core.access.user import Attributes, NonResourceAttributes
+from evaluator.core.http import ops, responses
 from evaluator.core.http.responses import RouteGroup
+from evaluator.core.kube.client import Kube
 from evaluator.core.metrics import Metrics
-from evaluator.core.options import SchedulerPortOptions
+from evaluator.core.options import CoreOptions, SchedulerPortOptions
 from evaluator.core.sources.agents.calls import Pem
 from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.tls import CertificateReloader
 from plimsoll import logs
+from plimsoll.html import assets
 from plimsoll.http.addresses import Address
-from plimsoll.http.routes import Routes
+from plimsoll.http.routes import Routes, without_rebinding
 from plimsoll.http.server import Server
-from plimsoll.http.types import RejectedRequestError, Request, Response, plain_rejection
+from plimsoll.http.types import (
+    Handler,
+    RejectedRequestError,
+    Request,
+    Response,
+    plain_rejection,
+)
 
 log = logs.get(__name__)
 
@@ -159,3 +171,71 @@ class SharedRoutes:
         """Return the error as the group of the path answers it."""
         refuse = self._refuse.get(request.path, self._default) if request else self._default
         return refuse(error, request)
+
+
+_OPS_TLS = tls.Port("ops", "--cert", "or serve the ops port over plain HTTP (without --opsTls)")
+
+ResourcePath = Callable[[Request], str | None]
+"""Returns the one path of what a request shows, by which permissions name it; None for paths that are no page."""
+
+_METRICS = "/metrics"
+_PREFIX = "/plimsoll"
+"""Stands before the path of a page in a permission, so that it is not mistaken for a path of the API server."""
+
+
+def ops_port(
+    options: CoreOptions,
+    api: Kube,
+    metrics: Metrics,
+    handler: Handler,
+    resource_path: ResourcePath,
+) -> Port:
+    """Return the operations port with this handler. `resource_path`: of what pages show. Reads the certificate with --opsTls.
+
+    Raises TlsError.
+    """
+    made = ops_server(options, api, metrics, handler, resource_path)
+    return Port("ops", made, options.ops_port, secured=options.ops_tls)
+
+
+def ops_server(
+    settings: CoreOptions,
+    api: Kube,
+    metrics: Metrics,
+    handler: Handler,
+    resource_path: ResourcePath,
+) -> Server:
+    """Return the server of that port: plain, over TLS with --opsTls, or for authorized users only with --opsAuthorize too."""
+    handler = without_rebinding(handler, ops_refusal, open_paths=HEALTH)
+    if not settings.ops_tls:
+        return Server(handler, limits=ops.LIMITS)
+    certificates = tls.rotation(
+        tls.Files(settings.cert, settings.key, None),
+        port=_OPS_TLS,
+        on_change=metrics.reloaded(_OPS_TLS.name),
+    )
+    if settings.ops_authorize:
+        guard = DelegatedAccess(api, metrics).guard(_OPS_TLS.name, front_proxy=False)
+        handler = guard.protect(
+            handler, partial(attributes_of, resource_path=resource_path), ops_refusal
+        )
+    return Server(handler, limits=ops.LIMITS, tls=certificates.current)
+
+
+def attributes_of(request: Request, *, resource_path: ResourcePath) -> Attributes | None:
+    """Return the permission that a request to the operations port needs; None if any authenticated user has it.
+
+    `get` on /metrics, which roles of Prometheus usually have, or on /plimsoll and the path of what the page shows: the same
+    one for its HTML, its JSON, /explain and a name in the query.
+    """
+    if request.path.startswith(assets.FOLDER):
+        return None
+    if request.path == _METRICS:
+        return NonResourceAttributes(path=_METRICS)
+    return NonResourceAttributes(path=_PREFIX + (resource_path(request) or request.path))
+
+
+def ops_refusal(refused: RejectedRequestError, _request: Request | None) -> Response:
+    """Return why the operations port does not admit a request."""
+    response = responses.error(str(refused), HTTPStatus(refused.status))
+    return response.with_headers(dict(refused.headers))

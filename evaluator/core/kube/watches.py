@@ -1,11 +1,11 @@
-"""Reflectors of one evaluator: each feeds a cache, and its activity tells whether the cache is stale."""
+"""Reflectors of one evaluator: each decodes objects of a kind for a cache, and its activity tells whether that is stale."""
 
 import asyncio
 import math
 import time
 from collections.abc import Callable, Set
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from evaluator.core.kube.resources import ALL_PODS, APIResource
 from evaluator.core.metrics import Metrics
 from evaluator.core.model import pod_record
 from evaluator.core.model.pod_record import Extra, PodRecord
+from evaluator.core.policy import parse
+from evaluator.core.policy.types import Policy
+from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from plimsoll import logs
 from plimsoll.wakeup import WakeUp
 
@@ -27,6 +30,39 @@ T = TypeVar("T")
 
 def _ignore() -> None:
     """Do nothing: the kind is always served."""
+
+
+class _PolicyMeta(msgspec.Struct):
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    annotations: dict[str, str] | None = None
+
+
+class _PolicyObject(msgspec.Struct):
+    """A TASPolicy with undecoded spec and status. Raw cannot be optional, hence the default of a JSON null."""
+
+    metadata: _PolicyMeta
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+    status: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
+
+
+def decode_policy(
+    raw: msgspec.Raw, *, observe: bool = False, vocabulary: Vocabulary = NO_FEATURES
+) -> Policy:
+    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
+    found = _decode_policy_object(raw)
+    obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
+    if len(found.status) <= parse.MOST_BYTES:
+        obj["status"] = msgspec.json.decode(found.status)
+    if len(found.spec) > parse.MOST_BYTES:
+        return parse.oversized(obj, len(found.spec), observe=observe)
+    spec = msgspec.json.decode(found.spec)
+    return parse.parse(obj | {"spec": spec}, observe=observe, vocabulary=vocabulary)
 
 
 class Watches:

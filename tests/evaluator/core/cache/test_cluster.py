@@ -3,15 +3,14 @@
 import json
 from itertools import permutations
 
-import msgspec
 import pytest
 
 from evaluator.core.cache.cluster import (
     ClusterCache,
     Collection,
+    WatchStaleness,
     decode_node,
     decode_pod,
-    decode_policy,
 )
 from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
@@ -195,35 +194,6 @@ def test_relist_drops_objects_deleted_meanwhile() -> None:
     assert told == [1]
 
 
-def _taspolicy(spec, **more):
-    meta = {"name": "demo", "namespace": "ns", "uid": "u", "generation": 3}
-    return msgspec.Raw(json.dumps({"metadata": meta, "spec": spec, **more}).encode())
-
-
-def test_policy_is_decoded_with_its_status():
-    rules = [{"metricname": "m", "operator": "Equals", "target": 1}]
-    spec = {"strategies": {"dontschedule": {"rules": rules}}}
-    found = decode_policy(_taspolicy(spec, status={"compliance": "Compliant"}))
-    assert found.key == ("ns", "demo")
-    assert (found.uid, found.generation, found.problems) == ("u", 3, ())
-    assert found.metrics == {"m"}
-    assert found.status == {"compliance": "Compliant"}
-
-
-def test_oversized_policy_is_not_decoded_and_reports_so():
-    spec = {"strategies": {"labeling": {"rules": [{"labels": ["a=b"] * 50_000}]}}}
-    found = decode_policy(_taspolicy(spec))
-    assert found.strategies == {}
-    assert found.problems[0].startswith("spec: it has 350")
-    assert found.problems[0].endswith("more than 262144: the policy is not enforced")
-    assert (found.uid, found.generation) == ("u", 3)
-
-
-def test_oversized_status_is_not_decoded():
-    found = decode_policy(_taspolicy({}, status={"message": "x" * 300_000}))
-    assert found.status == {}
-
-
 def test_node_listeners_receive_registrations_and_no_heartbeats():
     seen, known = [], ClusterCache()
     known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
@@ -237,3 +207,29 @@ def test_node_listeners_receive_registrations_and_no_heartbeats():
     known.nodes.drop(first)
     known.nodes.replace([Node(NodeMeta(name="b", uid="5", resource_version="6"))])
     assert seen == [("a", True), ("b", True), ("a", False), ("b", True)]
+
+
+@pytest.fixture
+def fresh():
+    return WatchStaleness(("nodes", "pods"), bound=60.0)
+
+
+def test_kind_never_listed_is_missing_and_not_stale(fresh):
+    assert fresh.stale(1e9) == []
+    assert fresh.age("nodes", 5.0) is None
+
+
+def test_each_kind_turns_stale_by_itself(fresh):
+    fresh.observed("nodes", 100.0)
+    fresh.observed("pods", 130.0)
+    assert fresh.stale(160.0) == []
+    assert fresh.stale(161.0) == ["updates of nodes from the API server (none for 61 s)"]
+    assert len(fresh.stale(191.0)) == 2
+    assert fresh.age("pods", 131.0) == 1.0
+
+
+def test_first_event_after_a_long_silence_is_reported(fresh):
+    assert not fresh.observed("nodes", 100.0), "the first event ends no silence"
+    assert not fresh.observed("nodes", 160.0)
+    assert fresh.observed("nodes", 221.0)
+    assert fresh.stale(221.0) == []

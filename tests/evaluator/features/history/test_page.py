@@ -9,7 +9,7 @@ import pytest
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.http.ops import OpsServer
-from evaluator.core.http.ops_port import attributes_of
+from evaluator.core.http.ports import attributes_of
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics

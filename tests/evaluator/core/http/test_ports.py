@@ -8,7 +8,7 @@ from http import HTTPStatus
 import pytest
 
 from evaluator.config import Settings
-from evaluator.core.http import ops_port
+from evaluator.core.http import ops, ports
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
@@ -64,11 +64,11 @@ def settings(authority):
 @pytest.fixture
 async def start(api, monkeypatch):
     """Serve with these settings; return the port."""
-    monkeypatch.setattr(ops_port, "LIMITS", patient(ops_port.LIMITS))
+    monkeypatch.setattr(ops, "LIMITS", patient(ops.LIMITS))
     servers = []
 
     async def run(settings):
-        servers.append(ops_port.server(settings, api, Metrics(), handler, Targets().resource_path))
+        servers.append(ports.ops_server(settings, api, Metrics(), handler, Targets().resource_path))
         (address,) = await servers[-1].listen([Address("127.0.0.1", 0)])
         return address.port
 
