@@ -29,8 +29,8 @@ from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeP
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import authn
+from evaluator.core.sources.agents.options import Files, certificates
 from evaluator.core.sources.agents.server import AgentServer
-from evaluator.core.sources.agents.tls import Files
 from evaluator.core.sources.build import SourceDependencies, assemble
 from evaluator.core.wiring import Contributions
 from evaluator.core.writes.node_writer import Controller, WriteContext
@@ -186,14 +186,14 @@ class Core:
         options = self.options
         if AGENTS not in options.sources:
             return None
-        certificates = None
+        certificate = None
         if not options.agents_plain:
-            certificates = authn.certificates(
+            certificate = certificates(
                 options,
                 Files(options.cert, options.key, options.cacert),
                 on_change=self.metrics.reloaded("agents"),
             )
-        return AgentPort(server, options.agent_port, certificates)
+        return AgentPort(server, options.agent_port, certificate)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops of the core. Without leader election, this replica may write from now on."""

@@ -18,10 +18,9 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents import authn
-from evaluator.core.sources.agents.options import AgentOptions
+from evaluator.core.sources.agents.options import AgentOptions, Files, certificates
 from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.sources.agents.server import AgentServer
-from evaluator.core.sources.agents.tls import Files
 from evaluator.core.tls import TlsError
 from evaluator.tools.check import manifests
 from evaluator.tools.check.manifests import PoliciesError
@@ -240,7 +239,7 @@ async def _listening(
             authorizer=authn.authorizer(options, api, plain=plain),
             limits=options.agent_limits.for_metrics(len(metrics)),
         )
-        certificate = None if plain else authn.certificates(options, Files("", "")).current
+        certificate = None if plain else certificates(options, Files("", "")).current
         host = options.bind_address
         bound = await server.start(
             PortProcess(str(Address(host or "::", options.agent_port)), certificate)

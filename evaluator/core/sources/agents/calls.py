@@ -1,11 +1,14 @@
-"""Calls of agents: what the agents' port needs of gRPC, in whichever process gRPC runs.
+"""Calls of agents, and the frames by which the evaluator serves those of the process that gRPC runs in.
 
-Imports nothing of the evaluator: the process that gRPC runs in loads it, too.
+Imports nothing of the evaluator: that process loads it, too.
 """
 
-from collections.abc import Awaitable, Callable
-from enum import StrEnum
-from typing import NamedTuple, NoReturn, Protocol
+import asyncio
+import socket
+import struct
+from collections.abc import AsyncIterator, Awaitable, Callable
+from enum import IntEnum, StrEnum
+from typing import NamedTuple, NoReturn, Protocol, Self
 
 
 class Code(StrEnum):
@@ -87,3 +90,102 @@ class CallPort(Protocol):
     async def close(self) -> None:
         """End all calls and stop listening."""
         ...
+
+
+_HEAD = struct.Struct("=IIB")
+_CHUNK = 256 << 10
+"""Bytes that are read at once."""
+
+
+class FrameKind(IntEnum):
+    """What a frame says. The first ones are about the port and have 0 for a call."""
+
+    OPEN = 1
+    """To the port: listen, with these settings (JSON)."""
+    CERTIFICATE = 2
+    """To the port: use this certificate for new connections (JSON)."""
+    LISTENING = 3
+    """From the port: it listens on this number."""
+    FAILED = 4
+    """From the port: it cannot listen, because of this."""
+    CALLED = 5
+    """From the port: a call has begun, by this caller (JSON)."""
+    READ = 6
+    """To the port: send the next message of the call."""
+    MESSAGE = 7
+    """From the port: the message. To the port: send it to the client."""
+    LAST = 8
+    """From the port: there is no further message."""
+    WRITTEN = 9
+    """From the port: the message was sent; with a content it was not, because of this."""
+    END = 10
+    """To the port: end the call, with this code and sentence (JSON), or as completed."""
+    ENDED = 11
+    """From the port: the call has ended."""
+
+
+class Frame(NamedTuple):
+    """A frame: over the socket, the content's length and the call's number (unsigned 32-bit integers in the machine's order), the
+    kind (one byte), and the content.
+    """
+
+    kind: FrameKind
+    call: int
+    content: bytes
+
+
+class FrameSocket:
+    """One end of a pair of Unix sockets. Frames of one turn of the event loop are sent together."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._waiting: list[bytes] = []
+
+    @classmethod
+    async def of(cls, end: socket.socket) -> Self:
+        """Return frames over a connected socket, which they own."""
+        return cls(*await asyncio.open_unix_connection(sock=end, limit=_CHUNK))
+
+    def send(self, kind: FrameKind, call: int = 0, content: bytes = b"") -> None:
+        """Send a frame soon; it is lost if the other end is closed."""
+        if not self._waiting:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._waiting.append(_HEAD.pack(len(content), call, kind))
+        if content:
+            self._waiting.append(content)
+
+    def flush(self) -> None:
+        """Hand the frames that wait to the socket."""
+        if self._waiting and not self._writer.is_closing():
+            self._writer.write(b"".join(self._waiting))
+        self._waiting.clear()
+
+    async def drain(self) -> None:
+        """Wait until the other end has read most of what was sent. Raises ConnectionError if it is closed."""
+        self.flush()
+        await self._writer.drain()
+
+    async def frames(self) -> AsyncIterator[Frame]:
+        """Yield the frames of the other end until it is closed."""
+        rest = b""
+        while chunk := await self._read():
+            rest, begin = rest + chunk, 0
+            while len(rest) - begin >= _HEAD.size:
+                length, call, kind = _HEAD.unpack_from(rest, begin)
+                content = begin + _HEAD.size
+                if len(rest) - content < length:
+                    break
+                begin = content + length
+                yield Frame(FrameKind(kind), call, rest[content:begin])
+            rest = rest[begin:]
+
+    async def _read(self) -> bytes:
+        try:
+            return await self._reader.read(_CHUNK)
+        except ConnectionError:
+            return b""
+
+    def close(self) -> None:
+        """Close this end."""
+        self._writer.close()

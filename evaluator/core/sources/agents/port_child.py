@@ -13,8 +13,15 @@ import socket
 import sys
 from typing import NoReturn
 
-from evaluator.core.sources.agents.calls import Call, CallEndedError, Code, Pem, ServerOptions
-from evaluator.core.sources.agents.frames import FrameSocket, Kind
+from evaluator.core.sources.agents.calls import (
+    Call,
+    CallEndedError,
+    Code,
+    FrameKind,
+    FrameSocket,
+    Pem,
+    ServerOptions,
+)
 from evaluator.core.sources.agents.grpc_port import GrpcPort
 from plimsoll.process import memory
 
@@ -36,13 +43,13 @@ class RelayedCall:
         self._writing: asyncio.Task[None] | None = None
         self._end: list[str] | None = None
 
-    def take(self, kind: Kind, content: bytes) -> None:
+    def take(self, kind: FrameKind, content: bytes) -> None:
         """Do what the evaluator asks for."""
-        if kind is Kind.READ:
+        if kind is FrameKind.READ:
             self._wanted.set()
-        elif kind is Kind.MESSAGE:
+        elif kind is FrameKind.MESSAGE:
             self._writing = asyncio.create_task(self._write(content))
-        elif kind is Kind.END and self._end is None and self._task is not None:
+        elif kind is FrameKind.END and self._end is None and self._task is not None:
             self._end = json.loads(content)
             self._task.cancel()
 
@@ -54,7 +61,7 @@ class RelayedCall:
                 self._wanted.clear()
                 await self._frames.drain()
                 message = await self._call.read()
-                kind = Kind.LAST if message is None else Kind.MESSAGE
+                kind = FrameKind.LAST if message is None else FrameKind.MESSAGE
                 self._frames.send(kind, self._number, message or b"")
         except asyncio.CancelledError:
             if self._end is None or self._task is None or self._task.uncancel() > 0:
@@ -73,9 +80,9 @@ class RelayedCall:
         try:
             await self._call.write(message)
         except CallEndedError as error:
-            self._frames.send(Kind.WRITTEN, self._number, str(error).encode() or b"ended")
+            self._frames.send(FrameKind.WRITTEN, self._number, str(error).encode() or b"ended")
         else:
-            self._frames.send(Kind.WRITTEN, self._number)
+            self._frames.send(FrameKind.WRITTEN, self._number)
 
 
 class PortChild:
@@ -91,9 +98,9 @@ class PortChild:
     async def run(self) -> None:
         """Run until the evaluator closes its end."""
         async for kind, number, content in self._frames.frames():
-            if kind is Kind.OPEN:
+            if kind is FrameKind.OPEN:
                 await self._open(content)
-            elif kind is Kind.CERTIFICATE:
+            elif kind is FrameKind.CERTIFICATE:
                 self._pem = Pem(*(text.encode("latin-1") for text in json.loads(content)))
             elif (call := self._calls.get(number)) is not None:
                 call.take(kind, content)
@@ -107,9 +114,9 @@ class PortChild:
         try:
             bound = await self._port.open(self._serve, options)
         except OSError as error:
-            self._frames.send(Kind.FAILED, 0, str(error).encode())
+            self._frames.send(FrameKind.FAILED, 0, str(error).encode())
         else:
-            self._frames.send(Kind.LISTENING, 0, str(bound).encode())
+            self._frames.send(FrameKind.LISTENING, 0, str(bound).encode())
 
     def _certificate(self) -> Pem:
         return self._pem
@@ -117,12 +124,12 @@ class PortChild:
     async def _serve(self, call: Call) -> None:
         number = self._next()
         relayed = self._calls[number] = RelayedCall(number, call, self._frames)
-        self._frames.send(Kind.CALLED, number, json.dumps(call.caller).encode())
+        self._frames.send(FrameKind.CALLED, number, json.dumps(call.caller).encode())
         try:
             await relayed.run()
         finally:
             del self._calls[number]
-            self._frames.send(Kind.ENDED, number)
+            self._frames.send(FrameKind.ENDED, number)
 
     def _next(self) -> int:
         """Return a number of no other call."""

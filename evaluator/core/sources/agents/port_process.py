@@ -19,11 +19,13 @@ from evaluator.core.sources.agents.calls import (
     CallEndedError,
     Caller,
     Code,
+    Frame,
+    FrameKind,
+    FrameSocket,
     Pem,
     Serve,
     ServerOptions,
 )
-from evaluator.core.sources.agents.frames import Frame, FrameSocket, Kind
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 
@@ -54,18 +56,18 @@ class RemoteCall:
         self._written: asyncio.Future[bytes] | None = None
         self._open = True
 
-    def take(self, kind: Kind, content: bytes) -> None:
+    def take(self, kind: FrameKind, content: bytes) -> None:
         """Take a frame of the port."""
-        if kind is Kind.WRITTEN:
+        if kind is FrameKind.WRITTEN:
             if self._written is not None and not self._written.done():
                 self._written.set_result(content)
         elif self._message is not None and not self._message.done():
-            self._message.set_result(None if kind is Kind.LAST else content)
+            self._message.set_result(None if kind is FrameKind.LAST else content)
 
     async def read(self) -> bytes | None:
         """Return the next message; None after the last one."""
         self._message = self._loop.create_future()
-        self._frames.send(Kind.READ, self._number)
+        self._frames.send(FrameKind.READ, self._number)
         return await self._message
 
     async def write(self, message: bytes) -> None:
@@ -73,7 +75,7 @@ class RemoteCall:
         if not self._open:
             raise CallEndedError("the call has ended")
         self._written = self._loop.create_future()
-        self._frames.send(Kind.MESSAGE, self._number, message)
+        self._frames.send(FrameKind.MESSAGE, self._number, message)
         try:
             await self._frames.drain()
         except ConnectionError as error:
@@ -98,7 +100,7 @@ class RemoteCall:
         """End the call, with a code and a sentence or as completed; only the first end counts."""
         if self._open:
             self._open = False
-            self._frames.send(Kind.END, self._number, json.dumps(status).encode())
+            self._frames.send(FrameKind.END, self._number, json.dumps(status).encode())
 
 
 class PortProcess:
@@ -196,20 +198,20 @@ class PortProcess:
         self._sent = None
         self._send_certificate()
         settings = self._address, self._certificate is not None, *self._options
-        frames.send(Kind.OPEN, content=json.dumps(settings).encode())
+        frames.send(FrameKind.OPEN, content=json.dumps(settings).encode())
         return frames, process
 
     def _take(self, frame: Frame, frames: FrameSocket) -> None:
         kind, number, content = frame
-        if kind is Kind.LISTENING:
+        if kind is FrameKind.LISTENING:
             self._listens(int(content))
-        elif kind is Kind.FAILED:
+        elif kind is FrameKind.FAILED:
             self._failed(content.decode())
-        elif kind is Kind.CALLED:
+        elif kind is FrameKind.CALLED:
             peer, names, resumed, token = json.loads(content)
             call = RemoteCall(number, Caller(peer, tuple(names), resumed, token), frames)
             self._calls[number] = call, asyncio.create_task(self._serve_call(call))
-        elif kind is Kind.ENDED:
+        elif kind is FrameKind.ENDED:
             self._ended(number)
         elif (found := self._calls.get(number)) is not None:
             found[0].take(kind, content)
@@ -259,7 +261,7 @@ class PortProcess:
             texts = [
                 part.decode("latin-1") for part in newest
             ]  # comments in it may be of any encoding
-            self._frames.send(Kind.CERTIFICATE, content=json.dumps(texts).encode())
+            self._frames.send(FrameKind.CERTIFICATE, content=json.dumps(texts).encode())
 
 
 def _spawn(end: socket.socket) -> "subprocess.Popen[bytes]":

@@ -13,9 +13,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from evaluator.core.loop.subscription import Subscriptions
-from evaluator.core.sources.agents.authn import Authorizer, StreamRejection
+from evaluator.core.sources.agents.authn import Authorizer, StreamRejection, is_node_name
 from evaluator.core.sources.agents.calls import Call, CallPort, Code, ServerOptions
-from evaluator.core.sources.agents.identity import is_node_name
 from evaluator.core.sources.agents.options import AgentLimits, share_of_descriptors
 from evaluator.core.sources.agents.stream import (
     AgentStream,

@@ -10,8 +10,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
 from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.pod import Pod, PodSpec
-from evaluator.core.sources.agents.authn import TokenAuthenticator
-from evaluator.core.sources.agents.identity import address
+from evaluator.core.sources.agents.authn import TokenAuthenticator, address
 from tests.clock import Clock
 
 NODE = "authentication.kubernetes.io/node-name"

@@ -1,11 +1,18 @@
-"""The node that a certificate or token stands for."""
+"""The node that a certificate or token stands for, and that it must exist."""
 
 import pytest
 
+from evaluator.config import Settings
 from evaluator.core.access.user import InvalidTokenError
 from evaluator.core.model.api_status import ReviewedUser, TokenReview
+from evaluator.core.sources.agents.authn import (
+    Bound,
+    authorizer,
+    bound,
+    is_node_name,
+    node_names,
+)
 from evaluator.core.sources.agents.grpc_port import bearer, certified
-from evaluator.core.sources.agents.identity import Bound, bound, is_node_name, node_names
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
@@ -100,3 +107,9 @@ def test_valid_node_names_are_accepted(name):
 )
 def test_invalid_node_names_are_rejected(name):
     assert not is_node_name(name)
+
+
+def test_a_node_must_exist():
+    known = authorizer(Settings(), None, plain=True, exists=lambda node: node == "node-b")
+    assert known.missing("node-b") is None
+    assert known.missing("node-a").sentence == "there is no node node-a in the cluster"
