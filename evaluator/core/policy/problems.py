@@ -1,24 +1,36 @@
-"""The problems of a policy that its readings show, beside those of its text.
+"""The problems of a policy that its readings show, beside those of its text, and the condition MetricsFound.
 
 One of them is that its first evaluation refused every node to its pods, which is rarely intended. That holds until a node
 is allowed, or the policy is edited. After a restart it is read from the status in the cluster.
+
+Another is a metric that no node has, although nodes reported without it. The condition names similar ones.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import Mask
 from evaluator.core.policy.durations import StrategyState
-from evaluator.core.policy.evaluate import MetricColumn
+from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.labeling import LabelingResult
 from evaluator.core.policy.reductions import uses_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from plimsoll.text import counted
 
 VALID = "Valid"
 """The condition that has a policy's problems."""
 AWAITED = "ReadingsAwaited"
 """The reason of a condition while first readings are awaited."""
+METRICS_FOUND = "MetricsFound"
+"""The condition that says which metrics of a policy no node has."""
+
+SimilarTo = Callable[[str], Sequence[str] | None]
+"""Returns metrics that nodes have and that are similar to one that no node has; None until that is known."""
+
+_NAMED = 20
+"""Metrics that a message names; the others are counted."""
 
 _EVERY_NODE = "every node at its first evaluation"
 
@@ -39,7 +51,7 @@ def problems(
 
 def absence(metric: str) -> str:
     """Return the problem of a metric that no node has; the text is constant."""
-    return f"no node has the metric {metric}: see the condition MetricsFound"
+    return f"no node has the metric {metric}: see the condition {METRICS_FOUND}"
 
 
 def not_found(policy: Policy, columns: Iterable[MetricColumn]) -> tuple[str, ...]:
@@ -49,6 +61,62 @@ def not_found(policy: Policy, columns: Iterable[MetricColumn]) -> tuple[str, ...
         for column in columns
         if column.metric not in policy.derived_metrics and column.presence.not_found
     )
+
+
+def metrics_found(
+    policy: Policy, absent: Sequence[str], table: MetricTable, similar_to: SimilarTo
+) -> tuple[str, str, str]:
+    """Return status, reason and message of the condition MetricsFound; `absent`: the metrics that no node has.
+
+    While a first report is pending, or a source cannot be read, it says nothing of a metric.
+    """
+    metrics = sorted(policy.measured_metrics)
+    if absent:
+        return (
+            "False",
+            "MetricsNotFound",
+            _joined(
+                [
+                    f"{metric} is on none of {counted(table.column(metric).presence.lacking, 'node')}{_hint(similar_to(metric))}"
+                    for metric in absent
+                ]
+            ),
+        )
+    waiting = [metric for metric in metrics if not table.column(metric).presence.having]
+    if faults := [fault for metric in waiting if (fault := table.column(metric).fault)]:
+        return "Unknown", "SourceFailing", _joined(faults)
+    if waiting:
+        return "Unknown", "ReadingsAwaited", f"no node has reported {_joined(waiting)} yet"
+    return "True", "AllFound", "some node has each metric" if metrics else "it names no metrics"
+
+
+def with_similar(known: Sequence[str], absent: Sequence[str], similar_to: SimilarTo) -> list[str]:
+    """Return problems for where a policy's conditions are not shown: an absent metric with similar ones."""
+    hinted = {
+        absence(metric): f"no node has the metric {metric}{_hint(similar_to(metric))}"
+        for metric in absent
+    }
+    return [hinted.get(problem, problem) for problem in known]
+
+
+def not_found_events(absent: Sequence[str], similar_to: SimilarTo) -> Mapping[str, EventSpec]:
+    """Return the Event of each metric that no node has, once similar metrics are known."""
+    similar = {metric: similar_to(metric) for metric in absent}
+    return {metric: _event(metric, names) for metric, names in similar.items() if names is not None}
+
+
+def _event(metric: str, similar: Sequence[str]) -> EventSpec:
+    sentence = f"no node has the metric {metric}{_hint(similar)}"
+    return EventSpec("Warning", "MetricNotFound", f"{sentence}; see the condition {METRICS_FOUND}")
+
+
+def _hint(similar: Sequence[str] | None) -> str:
+    return f"; similar metrics that nodes have: {', '.join(similar)}" if similar else ""
+
+
+def _joined(texts: Sequence[str]) -> str:
+    more = [f"and {len(texts) - _NAMED} more"] if len(texts) > _NAMED else []
+    return "; ".join([*texts[:_NAMED], *more])
 
 
 def refuses_all(

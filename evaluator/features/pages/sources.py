@@ -14,8 +14,8 @@ from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, 
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages import PagePart, PagePast, PodJudge, Section
 from evaluator.core.placement.placements import Placements
-from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.problems import with_similar
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
 from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
@@ -149,7 +149,7 @@ class PageSources:
 
     def found_problems(self, decision: Decision) -> list[str]:
         """Return the problems of a policy's decision; metrics that no node has with similar ones."""
-        return metrics_found.problems(decision, self.decider.similar.to)
+        return with_similar(decision.problems, decision.not_found, self.decider.similar.to)
 
     def problems(self, decision: Decision) -> list[str]:
         """Return the problems of a policy's decision, and those that features add."""

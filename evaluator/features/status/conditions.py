@@ -9,12 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import union
-from evaluator.core.policy import metrics_found
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
-from evaluator.core.policy.problems import AWAITED, VALID
+from evaluator.core.policy.problems import AWAITED, METRICS_FOUND, VALID, SimilarTo, metrics_found
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
 from evaluator.core.readings.peer_metrics import peer_metric
@@ -50,7 +48,8 @@ def conditions(
 ) -> tuple[PolicyCondition, ...]:
     """Return all conditions of a policy; `problems` are its errors."""
     valid = _valid(decision.policy, problems)
-    metrics = PolicyCondition(METRICS_FOUND, *metrics_found.state(decision, table, similar_to))
+    found = metrics_found(decision.policy, decision.not_found, table, similar_to)
+    metrics = PolicyCondition(METRICS_FOUND, *found)
     return (valid, *_of_strategies(decision, table, cause_of), metrics)
 
 

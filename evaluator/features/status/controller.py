@@ -13,7 +13,7 @@ from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.policy.metrics_found import SimilarTo
+from evaluator.core.policy.problems import SimilarTo
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import CauseOf, no_cause

@@ -17,8 +17,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.policy import metrics_found
-from evaluator.core.policy.metrics_found import SimilarTo
+from evaluator.core.policy.problems import SimilarTo, not_found_events
 from evaluator.core.report import PartsOf, no_parts
 from evaluator.features.status import plan
 from evaluator.features.status.plan import ReportedState
@@ -142,7 +141,7 @@ class PolicyEventRecorder:
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            not_found = metrics_found.events(decision, self._similar_to)
+            not_found = not_found_events(decision.not_found, self._similar_to)
             parts = tuple(self._parts_of(decision))
             reported = plan.reported_state(decision, parts, not_found)
             state = before.get(identity) or _EventState(

@@ -16,8 +16,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.metrics_found import METRICS_FOUND, SimilarTo
-from evaluator.core.policy.problems import VALID
+from evaluator.core.policy.problems import METRICS_FOUND, VALID, SimilarTo
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import CauseOf, no_cause

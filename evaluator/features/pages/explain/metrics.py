@@ -19,7 +19,7 @@ from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
-from evaluator.core.policy.metrics_found import SimilarTo
+from evaluator.core.policy.problems import SimilarTo
 from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.reported import FailingRuleIndex
 from wire.failing_rules import FailingRule
