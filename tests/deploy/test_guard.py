@@ -12,8 +12,7 @@ from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
-from evaluator.features.gangs.core import ungate
-from evaluator.features.gangs.core.membership import ADMITTED, GATE
+from evaluator.features.gangs.core.membership import ADMITTED, GATE, decode_gated, ungate_patch
 from evaluator.features.memory.controller import FIELD_MANAGER
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.names import AUTOSCALER, DOMAIN, own_prefixes
@@ -241,10 +240,8 @@ async def test_stolen_token_can_requeue_pods_and_do_nothing_else_to_them(stolen_
 
 
 async def test_evaluator_can_lift_its_gate_and_record_when(stolen_token, evaluator, administrator):
-    held = ungate.decode(json.dumps(await administrator.get(PODS, "held", "default")))
-    await evaluator.patch_pod(
-        "default", "held", ungate.ungate_patch(held, "2026-01-01T00:00:00.000Z")
-    )
+    held = decode_gated(json.dumps(await administrator.get(PODS, "held", "default")))
+    await evaluator.patch_pod("default", "held", ungate_patch(held, "2026-01-01T00:00:00.000Z"))
     pod = await administrator.get(PODS, "held", "default")
     assert pod["spec"]["schedulingGates"] == [{"name": FOREIGN}]
     assert pod["metadata"]["annotations"].keys() == {"owner", ADMITTED}

@@ -50,8 +50,8 @@ from evaluator.features.gangs.core.controllers import (
     PodController,
     last_failure,
 )
-from evaluator.features.gangs.core.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.membership import Membership, Owner
+from evaluator.features.gangs.core.messages import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 from evaluator.features.status.controller import transitions
 from evaluator.features.status.plan import ReportedState, previously_reported, statuses

@@ -20,8 +20,8 @@ from evaluator.features.gangs.core.controllers import (
     PodController,
     last_failure,
 )
-from evaluator.features.gangs.core.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.membership import Owner
+from evaluator.features.gangs.core.messages import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.types import GangDecisions, GangState
 from plimsoll import logs

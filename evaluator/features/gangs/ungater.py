@@ -12,8 +12,13 @@ from typing import NamedTuple
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.features.gangs.core import labels, ungate
-from evaluator.features.gangs.core.membership import GROUP_LABEL
+from evaluator.features.gangs.core import labels
+from evaluator.features.gangs.core.membership import (
+    GROUP_LABEL,
+    GatedPod,
+    decode_gated,
+    ungate_patch,
+)
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_among
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.metrics import GangMetrics
@@ -45,7 +50,7 @@ class _Found(NamedTuple):
     """A gang by a new list, and its pods by uid in the form that patches need."""
 
     gang: PodGroup
-    raw: dict[str, ungate.GatedPod]
+    raw: dict[str, GatedPod]
 
 
 class Ungater:
@@ -83,7 +88,7 @@ class Ungater:
         Raises KubeError for other errors.
         """
         observed, changed = await self._look(release.gang), None
-        for pod in ungate.due(release, observed.gang):
+        for pod in release.due(observed.gang):
             error = await self._patch(pod, observed.raw[pod.uid], release.reason)
             if error is None:
                 lifted.append(pod)
@@ -102,13 +107,13 @@ class Ungater:
         else:
             listed = await self._kube.list_pods(key.namespace, labels=f"{GROUP_LABEL}={key.name}")
         pods: list[PodRecord] = []
-        raw: dict[str, ungate.GatedPod] = {}
+        raw: dict[str, GatedPod] = {}
         for number, item in enumerate(listed):
             if number % _STEP == 0:
                 await asyncio.sleep(0)
             try:
                 pod = labels.decode(item)
-                raw[pod.uid] = ungate.decode(item)
+                raw[pod.uid] = decode_gated(item)
             except UNREADABLE as error:
                 log.warning(
                     "skipping a pod that cannot be decoded", gang=str(key), error=str(error)
@@ -117,13 +122,11 @@ class Ungater:
             pods.append(pod)
         return _Found(gang_among(key, pods, count_all=self._count_all), raw)
 
-    async def _patch(
-        self, pod: PodRecord, known: ungate.GatedPod, reason: GangReason
-    ) -> KubeError | None:
+    async def _patch(self, pod: PodRecord, known: GatedPod, reason: GangReason) -> KubeError | None:
         """Return the error if the pod is gone or has changed, else None. Raises KubeError for other errors."""
         # An overdue pod gets no annotation: its gang would count as admitted.
         at = rfc3339.millis(self._clock()) if reason is not GangReason.OVERDUE else None
-        operations = ungate.ungate_patch(known, at)
+        operations = ungate_patch(known, at)
         try:
             await self._kube.patch_pod(pod.namespace, pod.name, operations)
         except KubeError as error:

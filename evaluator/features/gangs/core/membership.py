@@ -1,14 +1,15 @@
-"""The gang membership of a pod, and the gates that hold it. Times are Unix seconds."""
+"""The gang membership of a pod, the gates that hold it, and the JSON patch that removes ours. Times are Unix seconds."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.model.pod_spec_view import Gate
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
 
 GATE = "plimsoll.io/gang"
@@ -22,6 +23,12 @@ A pod released because of its age does not get it: its gang would count as admit
 GROUP_LABEL = "podGroup"
 MINIMUM_LABEL = "minAvailable"
 PRIORITY_LABEL = "groupPriority"
+
+Operation = Mapping[str, Any]
+"""An operation of a JSON patch (RFC 6902)."""
+
+_ANNOTATIONS = "/metadata/annotations"
+_GATES = "/spec/schedulingGates"
 
 
 class QoS(IntEnum):
@@ -110,3 +117,59 @@ def shape(pod: PodRecord) -> PodShape:
     about = membership_of(pod)
     where, policy = (about.where, about.policy) if about else (PlacementConstraints(), None)
     return PodShape(pod.requests, pod.others, where, policy)
+
+
+class GatedPodMetadata(msgspec.Struct, rename="camel"):
+    """The fields of a pod's ObjectMeta that the removal of its gate needs."""
+
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class GatedPodSpec(msgspec.Struct, rename="camel"):
+    """core/v1 PodSpec."""
+
+    scheduling_gates: list[Gate] | None = None
+
+
+class GatedPod(msgspec.Struct):
+    """core/v1 Pod."""
+
+    metadata: GatedPodMetadata = msgspec.field(default_factory=GatedPodMetadata)
+    spec: GatedPodSpec = msgspec.field(default_factory=GatedPodSpec)
+
+
+decode_gated = msgspec.json.Decoder(GatedPod).decode
+
+
+def ungate_patch(pod: GatedPod, at: str | None) -> list[Operation]:
+    """Return the patch that removes our gate and, unless `at` is None, annotates the pod with this time (RFC 3339).
+
+    Tests in the patch make it fail if the uid, the labels or the position of the gate have changed. Raises ValueError for a pod
+    without our gate.
+    """
+    path = f"{_GATES}/{[gate.name for gate in pod.spec.scheduling_gates or ()].index(GATE)}"
+    return [
+        _test("/metadata/uid", pod.metadata.uid),
+        *(_test("/metadata/labels", labels) for labels in [pod.metadata.labels] if labels),
+        _test(f"{path}/name", GATE),
+        {"op": "remove", "path": path},
+        *(_noting(pod.metadata, at) if at else ()),
+    ]
+
+
+def _noting(meta: GatedPodMetadata, at: str) -> list[Operation]:
+    if meta.annotations:
+        key = ADMITTED.replace("~", "~0").replace("/", "~1")
+        return [{"op": "add", "path": f"{_ANNOTATIONS}/{key}", "value": at}]
+    # "add" would replace annotations that were created meanwhile: the resourceVersion must be the same.
+    return [
+        _test("/metadata/resourceVersion", meta.resource_version),
+        {"op": "add", "path": _ANNOTATIONS, "value": {ADMITTED: at}},
+    ]
+
+
+def _test(path: str, value: object) -> Operation:
+    return {"op": "test", "path": path, "value": value}

@@ -1,14 +1,14 @@
 """Results of decide(): a verdict on each gang, the gates to remove, and the history for the next call. Times are Unix seconds."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.packing import Shortage
-from evaluator.features.gangs.core.podgroup import GangKey, about
+from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 
 _PAUSE, _LONGEST_PAUSE = 1.0, 30.0
 """Back-off of a gang whose gates could not be removed, in seconds: initial and maximum."""
@@ -76,6 +76,27 @@ class GangRelease:
     gang: GangKey
     reason: GangReason
     pods: tuple[PodRecord, ...]
+
+    def due(self, gang: PodGroup) -> list[PodRecord]:
+        """Return the pods that the release still applies to, given the gang now; empty if its reason no longer holds.
+
+        They are in the order of the release; new pods come last.
+        """
+        order = {pod.uid: number for number, pod in enumerate(self.pods)}
+        return sorted(self._due(gang), key=lambda pod: order.get(pod.uid, len(order)))
+
+    def _due(self, gang: PodGroup) -> Iterable[PodRecord]:
+        match self.reason:
+            case GangReason.OVERDUE:
+                meant = {pod.uid for pod in self.pods}
+                return [pod for pod in gang.gated if pod.uid in meant]
+            case GangReason.REPLACEMENT:
+                owners = {about(pod).owner.uid for pod in self.pods}
+                pods = [pod for pod in gang.releasable if about(pod).owner.uid in owners]
+                return pods if gang.has_quorum(admitted=True) else ()
+            case GangReason.ADMITTED:
+                can_go = gang.existing - len(gang.foreign) >= gang.minimum
+                return gang.releasable if gang.has_quorum(admitted=False) and can_go else ()
 
 
 class Reservation(NamedTuple):

@@ -7,7 +7,6 @@ from evaluator.features.gangs.core.decide import decide
 from evaluator.features.gangs.core.membership import Owner
 from evaluator.features.gangs.core.podgroup import gang_among, gang_of
 from evaluator.features.gangs.core.types import GangHistory, GangReason, GangTimings
-from evaluator.features.gangs.core.ungate import due
 from tests.examples import examples
 
 NOW = 1000.0
@@ -57,7 +56,7 @@ def test_released_pods_are_those_due_for_ungating(a_pod, space_of, told, count_a
     found = decide(gangs, space_of(pods, n=64), memory, timings, now=NOW, random=lambda: 0.0)
     for release in found.releases:
         (gang,) = [one for one in gangs if one.key == release.gang]
-        meant, going = {pod.uid for pod in release.pods}, {pod.uid for pod in due(release, gang)}
+        meant, going = {pod.uid for pod in release.pods}, {pod.uid for pod in release.due(gang)}
         assert meant <= going
         if release.reason is not GangReason.ADMITTED:
             assert meant == going

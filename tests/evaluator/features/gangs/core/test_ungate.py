@@ -3,11 +3,17 @@
 import pytest
 
 from evaluator.core.model import pod_spec_view
-from evaluator.features.gangs.core import ungate
-from evaluator.features.gangs.core.membership import ADMITTED, GATE, Owner
+from evaluator.features.gangs.core.membership import (
+    ADMITTED,
+    GATE,
+    GatedPod,
+    GatedPodMetadata,
+    GatedPodSpec,
+    Owner,
+    ungate_patch,
+)
 from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangReason, GangRelease
-from evaluator.features.gangs.core.ungate import due
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 
@@ -23,14 +29,12 @@ def pod(*names, annotations=None, **meta):
 
 def patch(known, at=AT):
     meta, spec = known["metadata"], known["spec"]
-    return ungate.ungate_patch(
-        ungate.GatedPod(
-            ungate.GatedPodMetadata(
+    return ungate_patch(
+        GatedPod(
+            GatedPodMetadata(
                 meta["uid"], meta["resourceVersion"], meta.get("labels"), meta.get("annotations")
             ),
-            ungate.GatedPodSpec(
-                [pod_spec_view.Gate(gate["name"]) for gate in spec["schedulingGates"]]
-            ),
+            GatedPodSpec([pod_spec_view.Gate(gate["name"]) for gate in spec["schedulingGates"]]),
         ),
         at,
     )
@@ -104,7 +108,7 @@ def members(a_pod):
 def names_due(gangs_of):
     def names(reason, meant, there, **more):
         (gang,) = gangs_of(there, **more)
-        return [one.name for one in due(GangRelease(KEY, reason, tuple(meant)), gang)]
+        return [one.name for one in GangRelease(KEY, reason, tuple(meant)).due(gang)]
 
     return names
 

@@ -5,8 +5,8 @@ import pytest
 
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.controllers import ControllerObject, PodController
-from evaluator.features.gangs.core.diagnose import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.membership import Membership, Owner
+from evaluator.features.gangs.core.messages import CreateFailure, GangContext, blockers
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
 
 KINDS = {
