@@ -1,18 +1,31 @@
-"""The routes of the custom metrics API: health, discovery and metrics."""
+"""The routes of the custom metrics API: health, discovery and metrics; what requests ask for, and what to authorize."""
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from http import HTTPStatus
+from urllib.parse import unquote
 
 from prometheus_client import CollectorRegistry, Counter
 
+from evaluator.core.access.user import Attributes, ResourceAttributes
 from evaluator.features.custom_metrics import discovery, formats
 from evaluator.features.custom_metrics.discovery import Discovery
-from evaluator.features.custom_metrics.formats import NODES, PODS
+from evaluator.features.custom_metrics.formats import (
+    GROUP,
+    NAMESPACES,
+    NODES,
+    PODS,
+    ROOT,
+    MetricRequest,
+    Selectors,
+    parse_path,
+)
 from evaluator.features.custom_metrics.lists import MetricLists, MetricNotFoundError
-from evaluator.features.custom_metrics.requests import METHODS, metric_request, selectors
 from plimsoll.fairlock import TooManyWaitError
 from plimsoll.http.types import Parts, RejectedRequestError, Request, Response, preference
+from plimsoll.labels.selector import Requirement, parse_selector
 
+_METHODS = ("GET", "HEAD")
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _RETRY = (("retry-after", "1"),)
 
@@ -76,8 +89,8 @@ class CustomMetricsApi:
         self._requests.labels(_kind(request.path if request else ""), str(int(code))).inc()
 
     async def _answer(self, request: Request) -> Response:
-        if request.method not in METHODS:
-            allowed = (("allow", ", ".join(METHODS)),)
+        if request.method not in _METHODS:
+            allowed = (("allow", ", ".join(_METHODS)),)
             raise RejectedRequestError(
                 HTTPStatus.METHOD_NOT_ALLOWED, "only GET is supported", headers=allowed
             )
@@ -139,3 +152,62 @@ def _kind(path: str) -> str:
 
 def _unavailable(message: str) -> RejectedRequestError:
     return RejectedRequestError(HTTPStatus.SERVICE_UNAVAILABLE, message, headers=_RETRY)
+
+
+def metric_request(path: str) -> MetricRequest:
+    """Return the request for a metric that an undecoded path makes. Raises RejectedRequestError for any other path."""
+    if path.startswith(f"{ROOT}/"):
+        try:
+            below = path[len(ROOT) + 1 :].split("/")
+            request = parse_path([unquote(segment, errors="strict") for segment in below])
+        except UnicodeDecodeError as error:
+            raise RejectedRequestError(
+                HTTPStatus.BAD_REQUEST, "a path that is not UTF-8"
+            ) from error
+        if request is not None:
+            return request
+    raise RejectedRequestError(
+        HTTPStatus.NOT_FOUND, "the server could not find the requested resource"
+    )
+
+
+def attributes_of(request: Request) -> Attributes | None:
+    """Return what to authorize, as kube-apiserver's RequestInfo resolves the path; None for discovery.
+
+    Raises RejectedRequestError for a path that is not served.
+    """
+    if discovery.is_discovery(request.path):
+        return None
+    wanted = metric_request(request.path)
+    of_namespace = wanted.resource == NAMESPACES
+    return ResourceAttributes(
+        group=GROUP,
+        version=wanted.version,
+        resource="metrics" if of_namespace else wanted.resource,
+        subresource="" if of_namespace else wanted.metric,
+        namespace=wanted.namespace,
+        name=wanted.metric if of_namespace else wanted.name,
+        verb="get" if request.method in _METHODS else request.method.lower(),
+    )
+
+
+def selectors(request: Request) -> Selectors:
+    """Return the selectors of a request; unknown parameters are ignored, as API servers do. Raises RejectedRequestError."""
+    if any(request.query.get("fieldSelector", ())):
+        raise RejectedRequestError(
+            HTTPStatus.BAD_REQUEST, "fieldSelector is not supported: use labelSelector"
+        )
+    return Selectors(_selector(request, "labelSelector"), _selector(request, "metricLabelSelector"))
+
+
+def _selector(request: Request, parameter: str) -> Sequence[Requirement]:
+    given = request.query.get(parameter, ("",))
+    try:
+        return _parsed(given[0])
+    except ValueError as error:
+        raise RejectedRequestError(HTTPStatus.BAD_REQUEST, f"{parameter}: {error}") from error
+
+
+@lru_cache(256)
+def _parsed(text: str) -> Sequence[Requirement]:
+    return tuple(parse_selector(text))

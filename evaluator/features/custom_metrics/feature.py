@@ -19,10 +19,9 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions, FeatureOptions
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.wiring import Wired
-from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi
+from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi, attributes_of
 from evaluator.features.custom_metrics.lists import MetricLists, PodsByNamespace
 from evaluator.features.custom_metrics.readings import Columns, CurrentReadings
-from evaluator.features.custom_metrics.requests import attributes_of
 from plimsoll import flags
 from plimsoll.flags import option
 from plimsoll.http.limits import Limits

@@ -1,4 +1,4 @@
-"""Paths, errors and lists of custom.metrics.k8s.io. Pure: paths and numbers in, bytes out.
+"""Requests, errors and lists of custom.metrics.k8s.io. Pure: paths, selectors and numbers in, bytes out.
 
 Paths as in custom-metrics-apiserver:pkg/apiserver/installer; attributes as kube-apiserver's RequestInfo resolves them, so
 that both authorize the same. Lists: v1beta2 and v1beta1 of
@@ -13,6 +13,7 @@ from itertools import islice
 import msgspec
 
 from plimsoll import quantity, rfc3339
+from plimsoll.labels.selector import Labels, Requirement
 
 GROUP = "custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
@@ -32,6 +33,8 @@ _REASONS = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
+_USUAL = 4
+"""Keys and values of a usual label selector."""
 _ITEMS = 200
 """Items in one piece: 50 KB, in half a millisecond."""
 _OBJECTS = 1 << 14
@@ -83,6 +86,30 @@ def parse_path(segments: Sequence[str]) -> MetricRequest | None:
 def _unqualified(resource: str) -> str:
     """Return a resource of the core group without the dot that a client may append, as in `nodes.`."""
     return resource.removesuffix(".")
+
+
+@dataclass(frozen=True, slots=True)
+class Selectors:
+    """The selectors of a request. Readings have no labels, so `of_readings` matches either all of them or none."""
+
+    of_objects: Sequence[Requirement] = ()
+    of_readings: Sequence[Requirement] = ()
+
+    @property
+    def terms(self) -> int:
+        """How many comparisons of strings an object takes, in units of what a usual selector does; 1 or more."""
+        values = sum(1 + len(requirement.values) for requirement in self.of_objects)
+        return max(1, values // _USUAL)
+
+    @property
+    def match_readings(self) -> bool:
+        """Whether `of_readings` matches."""
+        return matches(self.of_readings, {})
+
+
+def matches(selector: Sequence[Requirement], labels: Labels) -> bool:
+    """Return whether labels match all requirements."""
+    return all(requirement.matches(labels) for requirement in selector)
 
 
 def failure(code: int, message: str) -> bytes:

@@ -15,14 +15,19 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Positions
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.custom_metrics import formats
-from evaluator.features.custom_metrics.formats import NODES, PODS, MetricRequest
+from evaluator.features.custom_metrics.formats import (
+    NODES,
+    PODS,
+    MetricRequest,
+    Selectors,
+    matches,
+)
 from evaluator.features.custom_metrics.readings import (
     Current,
     CurrentReadings,
     EncodedBodies,
     Measured,
 )
-from evaluator.features.custom_metrics.requests import Selectors, matches
 from plimsoll.fairlock import FairLock
 from plimsoll.http.pieces import unhurried
 from plimsoll.labels.selector import Labels, Requirement

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from evaluator.features.custom_metrics.api import attributes_of, metric_request
 from evaluator.features.custom_metrics.formats import VERSIONS, MetricRequest
-from evaluator.features.custom_metrics.requests import attributes_of, metric_request
 from plimsoll.http.types import RejectedRequestError, Request
 
 ROOT = "/apis/custom.metrics.k8s.io"
