@@ -270,7 +270,9 @@ class _Filled:
             found = _carried(first[some], self._worst[some], self._after[some])
             np.maximum.at(matrix, rows[some], found)
             yield
-        for key, phase in present.items():
+        for count, (key, phase) in enumerate(present.items(), start=1):
+            if count % _CHUNK == 0:
+                yield
             number = self._rows.get(getattr(key, self._by))
             if number is not None and key not in self._tracks:
                 np.maximum(matrix[number], phase, out=matrix[number])
