@@ -165,8 +165,8 @@ class Reindex:
         return np.where(positions >= 0, values[positions], np.nan)
 
 
-def alike(one: Mask, other: Mask) -> bool:
-    """Return whether two masks or tables of masks are equal."""
+def alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    """Return whether two arrays of one type are equal, such as masks or tables of masks."""
     return one is other or (one.shape == other.shape and one.T.tobytes() == other.T.tobytes())
 
 

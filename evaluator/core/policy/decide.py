@@ -5,40 +5,31 @@ labels by node are computed on first use and cached. Unchanged parts are the sam
 changes by identity.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex, union
+from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex
 from evaluator.core.model.steps import Steps, finished
 from evaluator.core.policy import durations, labeling, problems
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.label_sets import (
-    AppliedLabels,
-    LabelAssignment,
-    LabelAssignments,
-    LabelsOf,
-    assignments_of,
-    merged,
-)
-from evaluator.core.policy.labeling import LabelingResult
+from evaluator.core.policy.label_sets import AppliedLabels, LabelsOf, assignments_of, merged
 from evaluator.core.policy.ranking import Ranking
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
-from evaluator.core.policy.types import VIOLATING, Policy, Rule
+from evaluator.core.policy.types import VIOLATING, Policy, Rule, comparisons
 from evaluator.core.policy.violations import MissingReadings, ViolationReasons
-from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""
-
 
 WithoutDeparted = Callable[[Policy, MetricTable], MetricTable]
 """Returns the table on which deschedule is decided: without what pods add that left since the readings."""
@@ -55,6 +46,8 @@ Holds = Callable[[Policy, NodeIndex, float], Mask | None]
 Called once per decision for each policy with a strategy that determines compliance.
 """
 
+_STEP = 50
+"""Decisions taken over in one step."""
 _NO_NODES: Mapping[str, str] = {}
 _NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
 
@@ -84,6 +77,13 @@ class Decision:
     missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
     unreported: frozenset[str] = frozenset()
     states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
+    lasts: bool = field(default=False, compare=False)
+    """Whether all but the ranking and contested labels stays the same while `Policy.inputs` do."""
+
+    def same_as(self, before: "Decision") -> bool:
+        """Return whether all but ranking and labels is as in an earlier decision, as far as identities show."""
+        same = self.states is before.states and self.policy is before.policy
+        return same and self.violations is before.violations and self.problems is before.problems
 
     @property
     def dontschedule(self) -> Mapping[str, str]:
@@ -107,6 +107,10 @@ class Decisions:
     policies: Mapping[PolicyKey, Decision] = field(default_factory=dict)
     labels: NodeLabels = field(default_factory=dict)
     valid_until: float = np.inf
+    comparisons: Mapping[str, Sequence[Rule]] = field(default_factory=dict, compare=False)
+    """The rules that compare readings of each metric, by metric in the order of evaluation."""
+    clashes: Mapping[PolicyKey, Sequence[str]] = field(default_factory=dict, compare=False)
+    """The problems of policies whose label another policy sets to another value."""
 
     @cached_property
     def enforced(self) -> Mapping[PolicyKey, Decision]:
@@ -174,30 +178,47 @@ def deciding(
     columns: dict[str, Column] = {}
     derived = frozenset[str]().union(*(policy.derived_metrics for policy in ordered))
     table = MetricTable(names, columns, derived)
+    changed = set[object]()
     with PeerReadings(store, peers or PeerColumns()).snapshot(names) as readings:
         yield
-        comparisons = yield from _comparisons(ordered)
-        # Derived metrics first: their snapshot is taken when the first of them is read. A base precedes its peer metrics.
-        for metric in sorted(comparisons, key=lambda name: (name not in derived, name)):
+        compared = before.comparisons
+        if not _same(ordered, [decision.policy for decision in before.policies.values()]):
+            compared = yield from comparisons(ordered)
+        for metric, rules in compared.items():
             columns[metric] = readings.column(metric, names, now)
             column = table.prepare(metric, before.table)
-            for rule in comparisons[metric]:
+            for rule in rules:
                 column.matches(rule)
+            if (earlier := before.table.prepared.get(metric)) is None:
+                changed.add(metric)
+            else:
+                changed.update(column.changes(earlier))
             yield
         expiry = readings.next_expiry(now)
-    history = _History(before, table, labels_of, holds)
+    history = _History(before, table, labels_of, holds, changed)
     made = []
-    for policy in ordered:
-        staying = without_departed(policy, table)
-        made.append((yield from _decision(policy, table, staying, history, now=now)))
+    for number, policy in enumerate(ordered):
+        staying, held = without_departed(policy, table), history.held(policy, now)
+        decision = None
+        if held is None and staying is table:
+            decision = yield from history.lasting(policy)
+        if decision is None:
+            decision = yield from _decision(policy, table, staying, held, history, now=now)
+            yield
+        elif number % _STEP == 0:
+            yield
+        made.append(decision)
+    known, labels, clashes = before.enforced, before.labels, before.clashes
+    enforced = {one.policy.key: one.labels for one in made if not one.policy.observed}
+    if (
+        before.table.nodes is not names
+        or [*known] != [*enforced]
+        or not _same([*enforced.values()], [one.labels for one in known.values()])
+    ):
+        claims = [(key, assignments_of(own)) for key, own in enforced.items()]
+        found, clashes = yield from merged(claims, names)
         yield
-    claims = [
-        (decision.policy.key, assignments_of(decision.labels))
-        for decision in made
-        if not decision.policy.observed
-    ]
-    labels, clashes = yield from merged(claims, names)
-    yield
+        labels = yield from found.reuse(assignments_of(before.labels))
     decided = {
         decision.policy.key: replace(decision, problems=(*decision.problems, *lost))
         if (lost := clashes.get(decision.policy.key))
@@ -205,33 +226,32 @@ def deciding(
         for decision in made
     }
     yield
-    due = [s.due for decision in made for s in decision.states.values()]
-    labels = yield from labels.reuse(assignments_of(before.labels))
-    return Decisions(table, decided, labels, min(expiry, *due, np.inf))
+    due = [s.due for decision in made if not decision.lasts for s in decision.states.values()]
+    until = min(expiry, *due, np.inf)
+    return Decisions(table, decided, labels, until, compared, clashes)
 
 
-def _comparisons(policies: Iterable[Policy]) -> Steps[dict[str, list[Rule]]]:
-    """Group rules by metric: comparing them while the column is in the CPU cache is several times as fast."""
-    found: dict[str, list[Rule]] = {}
-    for policy in policies:
-        for name, strategy in policy.strategies.items():
-            for rule in strategy.rules:
-                found.setdefault(rule.base, [])
-                rules = found.setdefault(rule.metric, [])
-                if not name.row.ranks:
-                    rules.append(rule)
-        yield
-    return found
+def _same(one: Sequence[object], other: Sequence[object]) -> bool:
+    """Return whether these are the same objects."""
+    return len(one) == len(other) and all(map(operator.is_, one, other))
 
 
 class _History:
     """The previous decisions, over the current nodes."""
 
     def __init__(
-        self, before: Decisions, table: MetricTable, labels_of: LabelsOf, holds: Holds | None
+        self,
+        before: Decisions,
+        table: MetricTable,
+        labels_of: LabelsOf,
+        holds: Holds | None,
+        changed: Set[object],
     ) -> None:
+        """`changed`: the inputs of policies that differ."""
         self._before = before
+        self._table = table
         self._holds = holds
+        self._changed = changed
         self._applied = AppliedLabels(table.nodes, labels_of)
         self._unreported_names: dict[bytes, NodeMask] = {}
         self.reindex = Reindex(before.table.nodes, table.nodes)
@@ -240,6 +260,26 @@ class _History:
         """Return the previous decision for this policy; None if it was another object of that name (other UID)."""
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
+
+    def lasting(self, policy: Policy) -> Steps[Decision | None]:
+        """Return the previous decision, with what values alone decide as it is now; None if more may differ."""
+        known = self._before.policies.get(policy.key)
+        if (
+            known is None
+            or not known.lasts
+            or known.policy is not policy
+            or not self.reindex.is_identity
+            or policy.key in self._before.clashes
+            or not self._changed.isdisjoint(policy.inputs)
+        ):
+            return None
+        labels, earlier = known.labels, assignments_of(known.labels)
+        if policy.contested_labels:
+            found, _ = yield from labeling.labels(policy, known.states, self._table)
+            labels = yield from found.reuse(earlier)
+        if labels is known.labels and known.ranking is None:
+            return known
+        return replace(known, ranking=_ranking(policy, self._table), labels=labels)
 
     def held(self, policy: Policy, now: float) -> Mask | None:
         """Return the nodes that stay in violation of a policy; None if there are none."""
@@ -291,11 +331,16 @@ class _History:
 
 
 def _decision(
-    policy: Policy, table: MetricTable, staying: MetricTable, history: _History, *, now: float
+    policy: Policy,
+    table: MetricTable,
+    staying: MetricTable,
+    held: Mask | None,
+    history: _History,
+    *,
+    now: float,
 ) -> Steps[Decision]:
-    """`staying`: the table without pods that left since the readings."""
+    """`staying`: the table without pods that left since the readings. `held`: the nodes that stay in violation."""
     states: dict[StrategyName, StrategyState] = {}
-    held = history.held(policy, now)
     for name, strategy in policy.strategies.items():
         if not name.row.ranks:
             previous = history.previous(policy, name, held)
@@ -307,22 +352,24 @@ def _decision(
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
     bases = [table.column(metric) for metric in sorted(policy.base_metrics)]
     yield
-    labeled = yield from _labeling(policy, states, table)
-    labels = _labels(policy, states, labeled, table).keeping(
-        assignments_of(before.labels), unreported, history.reindex
-    )
-    labels = yield from labels.reuse(assignments_of(before.labels))
-    preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+    labels, labeled = yield from labeling.labels(policy, states, table)
+    known = assignments_of(before.labels)
+    labels = yield from labels.keeping(known, unreported, history.reindex).reuse(known)
     earlier = before.refuses_all if before.policy.generation == policy.generation else None
     refuses_all = problems.refuses_all(states, unreported, earlier)
     from_start = (problems.refusal_problem(policy),) if refuses_all else ()
     not_found = problems.not_found(policy, bases)
     return Decision(
         policy,
-        {name: _violation_reasons(policy, name, states, table, before) for name in COMPLIANCE},
-        ranking=scheduleonmetric.rank(preferred.rules[0], table, policy.rank_by)
-        if preferred and preferred.rules
-        else None,
+        {
+            name: ViolationReasons(
+                policy.key.name, policy.strategies[name], table.nodes, states[name].found
+            ).reuse(before.violations[name])
+            if name in states
+            else _NO_NODES
+            for name in COMPLIANCE
+        },
+        ranking=_ranking(policy, table),
         labels=labels,
         problems=(*from_start, *problems.problems(policy, bases, labeled, not_found)),
         stable_problems=(*from_start, *problems.stable_problems(policy, bases, labeled)),
@@ -331,45 +378,15 @@ def _decision(
         missing=MissingReadings({column.metric: column.unusable for column in columns}),
         unreported=history.unreported(unreported),
         states=states,
+        lasts=staying is table and all(state.lasts for state in states.values()),
     )
 
 
-def _violation_reasons(
-    policy: Policy,
-    name: StrategyName,
-    states: Mapping[StrategyName, StrategyState],
-    table: MetricTable,
-    before: Decision,
-) -> Mapping[str, str]:
-    if name not in states:
-        return _NO_NODES
-    strategy, found = policy.strategies[name], states[name].found
-    reasons_of = ViolationReasons(policy.key.name, strategy, table.nodes, found)
-    return reasons_of.reuse(before.violations[name])
-
-
-def _labeling(
-    policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
-) -> Steps[LabelingResult]:
-    state = states.get(StrategyName.LABELING)
-    if state is None or LABEL not in policy.actions.kinds:
-        return LabelingResult()
-    strategy = policy.strategies[StrategyName.LABELING]
-    return (yield from labeling.assign_labels(strategy, table, state.found))
-
-
-def _labels(
-    policy: Policy,
-    states: Mapping[StrategyName, StrategyState],
-    labeled: LabelingResult,
-    table: MetricTable,
-) -> LabelAssignments:
-    assignments = []
-    marking = [state.found.violated for name, state in states.items() if name.row.marks]
-    if marking and LABEL in policy.actions.kinds:
-        marked = NodeMask(table.nodes, union(marking, table.nodes))
-        assignments.append(LabelAssignment(policy.key.name, VIOLATING, marked))
-    return LabelAssignments(table.nodes, (*assignments, *labeled.assignments))
+def _ranking(policy: Policy, table: MetricTable) -> Ranking | None:
+    preferred = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+    if preferred is None or not preferred.rules:
+        return None
+    return scheduleonmetric.rank(preferred.rules[0], table, policy.rank_by)
 
 
 class PerPodError(Exception):

@@ -79,6 +79,14 @@ class StrategyState:
     """The nodes that stay in violation although no rule matches: they flap."""
 
     @property
+    def lasts(self) -> bool:
+        """Whether it stays the same while what it was made from does: no timer runs, and no node is kept in violation."""
+        return self.kept is None and not any(
+            timers.waiting.size or timers.blank is not timers.none
+            for timers in self.timers.values()
+        )
+
+    @property
     def pending(self) -> int:
         """The number of nodes on which a `for` is running."""
         return _anywhere([timers.pending for timers in self.timers.values()])
@@ -158,6 +166,21 @@ class PreviousState:
         """Return which of the current nodes have had a verdict, shape (nodes,)."""
         return nodes.none if self.state is None else self.reindex.mask(self.state.settled)
 
+    def reuse(self, state: StrategyState) -> StrategyState:
+        """Return the previous state if this one of the same rules is equal, else this one; only without timers and held nodes."""
+        before = self.state
+        if (
+            before is not None
+            and self.reindex.is_identity
+            and before.rules is state.rules
+            and before.settled is state.settled
+            and not (before.timers or before.held_back or state.held_back)
+            and before.kept is state.kept is None
+            and before.found.same(state.found)
+        ):
+            return before
+        return state
+
 
 def advance(
     strategy: Strategy, table: MetricTable, previous: PreviousState, *, now: float
@@ -172,9 +195,9 @@ def advance(
     if not timed:
         found = evaluate.combine(strategy, matches, by_missing, nowhere)
         found, kept = _keeping(found, strategy, previous.held, nodes)
-        return StrategyState(
-            strategy.rules, found, settled, held_back=_held_back(strategy, table, {}), kept=kept
-        )
+        held_back = _held_back(strategy, table, {})
+        state = StrategyState(strategy.rules, found, settled, held_back=held_back, kept=kept)
+        return previous.reuse(state)
     yield
     prepared = [table.column(rule.metric) for rule in strategy.rules]
     seen = [

@@ -10,7 +10,7 @@ Terms for absent readings, each a mask over the nodes:
 | `never_reported` | there never was a reading, whether or not one is still expected |
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, assert_never
@@ -18,7 +18,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 import numpy.ma
 
-from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, union
+from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, alike, union
 from evaluator.core.policy import hints
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator, Rule, Strategy, WhenMissing
@@ -93,6 +93,8 @@ class MetricColumn:
             self.any_unreported = bool(readings.unreported.any())
         self._orders = {} if orders is None else orders
         self.compared: dict[tuple[Operator, float], Compared] = {}
+        same_nodes = before is not None and before.unusable.nodes is nodes
+        self._earlier = before.compared if before is not None and same_nodes else {}
         unchanged = before and readings.peers and before.readings.peers is readings.peers
         if before and unchanged and len(before.compared) <= _MOST_COMPARED:
             self.compared = before.compared
@@ -125,8 +127,33 @@ class MetricColumn:
                 found = Compared(_compared(self.values, *key), self.unusable.nodes.none)
             else:
                 found = self._accused(self.readings.peers, *key)
+            known = self._earlier.get(key)
+            if known is not None and all(map(alike, known, found)):
+                found = known
             self.compared[key] = found
         return found
+
+    def changes(self, before: "MetricColumn") -> Iterator[object]:
+        """Yield which of `Policy.inputs` differ from an earlier column: the metric itself if other readings are missing, or may
+        be, and comparisons.
+        """
+        if not self._lacks_as(before):
+            yield self.metric
+        for key, found in self.compared.items():
+            if found is not before.compared.get(key):
+                yield (self.metric, *key)
+
+    def _lacks_as(self, before: "MetricColumn") -> bool:
+        """Return whether the same readings are missing as before, and for the same reason, if that is cheap to see."""
+        now, then = self.readings, before.readings
+        pending = self.any_unreported or before.any_unreported
+        if pending or self.unusable is not before.unusable or now.peers is not then.peers:
+            return False
+        if not self.unusable.count:
+            return True
+        pairs = (now.fresh, then.fresh), (now.unread, then.unread), (now.samples, then.samples)
+        same = now.fault == then.fault and all(alike(*pair) for pair in pairs)
+        return same and not self.ambiguous and alike(self.never_reported, before.never_reported)
 
     def matches_with(self, rule: Rule, added: Floats) -> Positions:
         """Return the nodes that match a rule with these amounts, shape (nodes,), added to their readings.
@@ -332,13 +359,6 @@ class MetricTable:
         columns = [self.column(metric) for metric in metrics]
         unreported = [column.readings.unreported for column in columns if column.any_unreported]
         return union(unreported, self.nodes)
-
-
-def violations(strategy: Strategy, table: MetricTable) -> Violations:
-    """Return which nodes violate a strategy now, without `for` and `clearAfter`."""
-    by_reading, missing = match_rules(strategy, table)
-    from_label = table.nodes.no_rules(len(strategy.rules))
-    return combine(strategy, by_reading | missing, missing, from_label)
 
 
 def match_rules(strategy: Strategy, table: MetricTable) -> tuple[Bools, Bools]:

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.model.node_index import NodeMask, Positions
+from evaluator.core.model.node_index import NodeMask, Positions, union
 from evaluator.core.model.steps import Steps
+from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.label_sets import LabelAssignment
-from evaluator.core.policy.types import Operator, Strategy
+from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
+from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import VIOLATING, Operator, Policy, Strategy
 from evaluator.core.policy.violations import Violations
+from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.column import Bools, Floats
 
 _SHOWN = 5
@@ -61,6 +64,23 @@ def shown_values(values: tuple[str, ...]) -> str:
     """Return the first few values of a label as a list for a message."""
     more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
     return ", ".join(values[:_SHOWN]) + more
+
+
+def labels(
+    policy: Policy, states: Mapping[StrategyName, StrategyState], table: MetricTable
+) -> Steps[tuple[LabelAssignments, LabelingResult]]:
+    """Return all labels that a policy wants on nodes, and what `labeling` contributes to them."""
+    state, found = states.get(StrategyName.LABELING), LabelingResult()
+    if LABEL not in policy.actions.kinds:
+        return LabelAssignments(table.nodes, ()), found
+    if state is not None:
+        strategy = policy.strategies[StrategyName.LABELING]
+        found = yield from assign_labels(strategy, table, state.found)
+    marks: tuple[LabelAssignment, ...] = ()
+    if marking := [state.found.violated for name, state in states.items() if name.row.marks]:
+        marked = NodeMask(table.nodes, union(marking, table.nodes))
+        marks = (LabelAssignment(policy.key.name, VIOLATING, marked),)
+    return LabelAssignments(table.nodes, (*marks, *found.assignments)), found
 
 
 def assign_labels(

@@ -98,9 +98,16 @@ READINGS = {
 BOTH = (Rule("a", Operator.GREATER_THAN, 5), Rule("b", Operator.GREATER_THAN, 5))
 
 
+def violations_now(strategy, table):
+    """Violations without `for` and `clearAfter`."""
+    by_reading, missing = evaluate.match_rules(strategy, table)
+    from_label = table.nodes.no_rules(len(strategy.rules))
+    return evaluate.combine(strategy, by_reading | missing, missing, from_label)
+
+
 def violators(strategy):
     table = view_of(READINGS, ("a", "b"))
-    found = evaluate.violations(strategy, table)
+    found = violations_now(strategy, table)
     return violations.reasons("p", strategy, table.nodes, found)
 
 
@@ -133,10 +140,7 @@ def test_no_node_violates_in_an_empty_cluster():
     empty = Store(stale_after=1.0, started=0.0).column("a", (), NOW)
     table = MetricTable((), {"a": empty, "b": empty})
     for strategy in (Strategy(BOTH), Strategy(BOTH, all_of=True)):
-        assert (
-            violations.reasons("p", strategy, table.nodes, evaluate.violations(strategy, table))
-            == {}
-        )
+        assert violations.reasons("p", strategy, table.nodes, violations_now(strategy, table)) == {}
 
 
 @given(st.lists(st.floats(allow_nan=False), min_size=1, max_size=8), st.booleans())
@@ -147,9 +151,7 @@ def test_reason_is_stable_while_the_value_changes(values, all_of):
     for value in values:
         table = view_of({"n": {"m": value}})
         texts |= set(
-            violations.reasons(
-                "p", strategy, table.nodes, evaluate.violations(strategy, table)
-            ).values()
+            violations.reasons("p", strategy, table.nodes, violations_now(strategy, table)).values()
         )
     assert texts <= {"violating p: m GreaterThan 5"}
 
@@ -180,7 +182,7 @@ def test_columns_agree_with_node_by_node_comparison(given_rules, all_of, reading
     }
     strategy = Strategy(tuple(given_rules), all_of=all_of)
     table = view_of(readings, ("a", "b"))
-    violated = evaluate.violations(strategy, table).violated
+    violated = violations_now(strategy, table).violated
     for position, node in enumerate(table.nodes):
         fires = [
             rule.metric in readings[node]

@@ -19,7 +19,9 @@ def wanted(strategy, values):
     store.subscribe({rule.metric for rule in strategy.rules})
     store.report("n", Delta({metric: float(value) for metric, value in values.items()}), NOW)
     table = MetricTable(("n",), {m: store.column(m, ("n",), NOW) for m in store.metrics})
-    found = finished(labeling.assign_labels(strategy, table, evaluate.violations(strategy, table)))
+    matches, missing = evaluate.match_rules(strategy, table)
+    violations = evaluate.combine(strategy, matches, missing, missing)
+    found = finished(labeling.assign_labels(strategy, table, violations))
     return dict(LabelAssignments(table.nodes, found.assignments).get("n", {}))
 
 
