@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
+from structlog.stdlib import BoundLogger
 
 from evaluator.core.metrics import Metrics, PolicyGauge
 from evaluator.core.model.names import PolicyKey
@@ -16,6 +17,9 @@ from plimsoll.text import counted
 
 log = logs.get(__name__)
 
+_SAME = 100
+"""Policies looked at with one step where nothing changed: some hundredths of a millisecond."""
+
 Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
 """(gauge, label values) → value."""
 
@@ -25,22 +29,27 @@ class PolicyGauges:
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._shown: dict[PolicyKey, Figures] = {}
+        self._shown: dict[PolicyKey, tuple[Decision, Figures]] = {}
+        """By policy, the decision that its gauges show, and their values."""
 
     def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
-        """Update the gauges, one policy per step."""
+        """Update the gauges, one changed policy per step."""
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()
         metrics.policies.set(len(decisions.policies))
         metrics.nodes.set(len(decisions.table.nodes))
         for key in self._shown.keys() - decisions.policies.keys():
-            self._change(self._shown.pop(key), {})
+            self._change(self._shown.pop(key)[1], {})
             metrics.forget(*key)
-        for key, decision in decisions.policies.items():
-            figures = self._figures(key, decision, decisions.table)
-            self._change(self._shown.get(key, {}), figures)
-            self._shown[key] = figures
-            yield
+        for number, (key, decision) in enumerate(decisions.policies.items()):
+            before, shown = self._shown.get(key, (None, {}))
+            figures, same = shown, before is not None and decision.same_as(before)
+            if not same:
+                figures = self._figures(key, decision, decisions.table)
+                self._change(shown, figures)
+            self._shown[key] = decision, figures
+            if not same or number % _SAME == 0:
+                yield
 
     @staticmethod
     def _change(shown: Figures, figures: Figures) -> None:
@@ -78,13 +87,18 @@ _NAMED = 10
 
 
 def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
-    """Log what changed, one policy with each step, in the wording of Telemetry Aware Scheduling.
+    """Log what changed, one changed policy with each step, in the wording of Telemetry Aware Scheduling.
 
     Nodes are compared as masks; only those that are named get their reasons. The reasons of all nodes take milliseconds.
     """
     compare = _comparison(before.table.nodes, after.table.nodes)
-    for key, decision in after.policies.items():
-        old = before.policies.get(key, Decision(decision.policy))
+    for number, (key, decision) in enumerate(after.policies.items()):
+        known = before.policies.get(key)
+        if known is not None and decision.same_as(known):
+            if number % _SAME == 0:
+                yield
+            continue
+        old = known or Decision(decision.policy)
         mode = {"mode": "observe"} if decision.policy.observed else {}
         context = log.bind(policy=str(key), **mode)
         changes = [
@@ -92,7 +106,7 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
             for strategy, now in decision.violations.items()
             if now is not old.violations[strategy]
         ]
-        if key not in before.policies or any(one.count or two.count for *_, one, two in changes):
+        if known is None or any(one.count or two.count for *_, one, two in changes):
             context.info("Evaluating %s", key.name)
         cleared = f"no longer violating {key.name}"
         for strategy, now, entered, left in changes:
@@ -100,16 +114,23 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
             _name(context.info, reasons, rest, nodes=entered.count, strategy=strategy)
             reasons = dict.fromkeys(left.names[:_NAMED], cleared)
             _name(context.info, reasons, cleared, nodes=left.count, strategy=strategy)
-        for problem in decision.problems:
-            if problem not in old.problems:
-                context.warning("problem in policy %s: %s", key.name, problem)
-        known = old.policy.warnings if key in before.policies else ()
-        for warning in decision.policy.warnings:
-            if warning not in known:
-                context.warning("policy %s: %s", key.name, warning)
+        _log_problems(context, key.name, known, decision)
         yield
     for key in before.policies.keys() - after.policies.keys():
         log.info("policy %s is gone", key.name, policy=str(key))
+
+
+def _log_problems(
+    context: BoundLogger, name: str, before: Decision | None, after: Decision
+) -> None:
+    """Log the problems and warnings of a policy that are new."""
+    problems, warnings = (before.problems, before.policy.warnings) if before else ((), ())
+    for problem in after.problems:
+        if problem not in problems:
+            context.warning("problem in policy %s: %s", name, problem)
+    for warning in after.policy.warnings:
+        if warning not in warnings:
+            context.warning("policy %s: %s", name, warning)
 
 
 def _comparison(

@@ -26,6 +26,12 @@ _READING, _MISSING, _RECORDED, _FIRST, _EDITED = map(
 """As numbers: reading a member of an enumeration is slow."""
 _STEP = 500
 """Transitions made in one step."""
+_FEW = 50
+"""Transitions of a strategy up to which making them one by one is faster."""
+_PHASES = (int(Phase.VIOLATED), int(Phase.CLEAR)), (int(Phase.CLEAR), int(Phase.VIOLATED))
+"""Before and after, of a violation that ends and of one that begins."""
+_SAME = 100
+"""Policies looked at in one step where nothing changed."""
 
 
 class Transition(NamedTuple):
@@ -86,8 +92,12 @@ def changes(
         yield Edit(gone.policy, "deleted")
         yield from over.ended(gone, gone.states, Why.POLICY_GONE)
         causes.forget(key)
-    for key, decision in after.policies.items():
+    for number, (key, decision) in enumerate(after.policies.items()):
         old = before.policies.get(key)
+        if old is not None and over.same_nodes and decision.same_as(old):
+            if number % _SAME == 0:
+                yield None
+            continue
         if edit := _edit(before, key, old, decision.policy):
             yield edit
         if old is not None and (removed := old.states.keys() - decision.states.keys()):
@@ -143,6 +153,9 @@ class _Compared:
             positions = state.may_differ(known).nonzero()[0]
             if not positions.size:
                 return
+            if len(positions) <= _FEW and self._is_plain(known) and self._is_plain(state):
+                yield Transitions(new.policy, name, self._plain(known, new, name, positions))
+                return
             if not state.timers:  # violated or clear, and the contrary of before
                 now = np.where(state.found.violated[positions], _VIOLATED, _CLEAR)
                 yield from self._steps(old, known, new, name, positions, _VIOLATED - now, now)
@@ -157,6 +170,32 @@ class _Compared:
         if not (changed := was != now).all():
             positions, was, now = positions[changed], was[changed], now[changed]
         yield from self._steps(old, known, new, name, positions, was, now)
+
+    def _is_plain(self, state: StrategyState) -> bool:
+        """Return whether each node is in violation by a reading, or clear."""
+        nodes, width = self._after.nodes, len(state.rules)
+        found, none = state.found, nodes.no_rules(width)
+        only_readings = found.missing is none and found.from_previous_leader is none
+        return bool(width) and not state.timers and only_readings and state.settled is nodes.all
+
+    def _plain(
+        self, known: StrategyState, new: Decision, name: StrategyName, positions: Positions
+    ) -> list[Transition]:
+        """Return the transitions of a few nodes between two plain states, without an array for each of their fields."""
+        state, table = new.states[name], self._after
+        causes = self._causes.of(new.policy.key, name, state.rules)
+        moves = []
+        for position in positions.tolist():
+            violated = bool(state.found.violated[position])
+            per_rule = (state if violated else known).found.per_rule
+            cause = causes[int(per_rule[position].argmax()) if len(causes) > 1 else 0]
+            column = table.prepared.get(cause.metric)
+            reading = float(column.values[position]) if column else math.nan
+            was, now = _PHASES[violated]
+            if violated:
+                cause = self._with_origin(cause, position)
+            moves.append(Transition(table.nodes[position], was, now, _READING, cause, reading))
+        return moves
 
     def _steps(
         self,
@@ -259,6 +298,8 @@ class _Compared:
     def _same(self, old: Decision, new: Decision, name: StrategyName) -> bool:
         """Return whether the phases of all nodes are the same, as far as identities show."""
         one, other = old.states[name], new.states[name]
+        if one is other:
+            return True
         if any(timers is not one.timers.get(number) for number, timers in other.timers.items()):
             return False
         if name in new.violations:
