@@ -8,13 +8,13 @@ from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, RuleError
 from agent.rules.groups.group import RunningGroup
 from agent.rules.groups.tick import Tick, TickResult, by_metric
+from agent.rules.inputs import RuleInputs
 from agent.rules.promql.expression import Expression
 from agent.rules.promql.labels import Labels, of_series
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import Moment, Vector
 from agent.rules.storage.head import Head
 from agent.rules.storage.shared_head import SharedHead
-from agent.scrape import runner
 from agent.scrape.runner import CollectorRunner, Scrape
 
 SECOND = 1_000
@@ -54,12 +54,12 @@ class Sampler:
         self._source = source
         self._step = step
         self._history = Head(expression.needs)
-        shared = SharedHead()
+        shared, serving = SharedHead(), RuleInputs(source).collectors
         self._groups = [
-            RunningGroup(group, self._serving, shared) for group in _groups_for(expression, groups)
+            RunningGroup(group, serving, shared) for group in _groups_for(expression, groups)
         ]
         sources = (group.sources for group in self._groups)
-        self._names = self._serving(expression.needs).union(*sources)
+        self._names = serving(expression.needs).union(*sources)
         self.reach = _reach(expression.needs) + sum(
             _reach(dependencies.needs(group.group)) for group in self._groups
         )
@@ -136,10 +136,6 @@ class Sampler:
         return collected + [
             labels for vectors in results for vector in vectors for labels, _ in vector
         ]
-
-    def _serving(self, needed: Iterable[Need]) -> frozenset[str]:
-        accounts = {metric.name for metric in runner.METRICS}
-        return dependencies.collectors(needed, self._source.serving, self._source.names, accounts)
 
 
 def _groups_for(expression: Expression, groups: Sequence[Group]) -> list[Group]:

@@ -6,13 +6,13 @@ gap.
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
 
 from agent.rules.promql.labels import Labels
 from agent.rules.promql.values import Window, same
 from agent.rules.storage.snapshot import SeriesSnapshot
-from agent.rules.storage.timeline import Timeline
+from agent.rules.storage.timeline import ABSENT, Timeline
 
 STALE, UNKNOWN = 0.0, 1.0
 """Kinds of gaps in `values`: the series was absent, or it is unknown whether it was."""
@@ -190,6 +190,29 @@ class StoredSeries:
         self.gaps = snapshot.gaps[:] or None
         self.settle(self._timeline.latest)
 
+    def prepend(self, saved: SeriesSnapshot, base: int, ticks: Sequence[int], latest: int) -> None:
+        """Add the samples of a snapshot that are older than those here.
+
+        `base`: the snapshot's first tick. `ticks`: as `Timeline.prepend` returns it. `latest`: the timeline's latest tick.
+        """
+        end = self.starts[0] if self.starts else latest + 1
+        gaps, runs = frozenset(saved.gaps), _Runs()
+        ends = [*saved.starts[1:], base + len(ticks)]
+        for start, until, value in zip(saved.starts, ends, saved.values, strict=True):
+            for number in range(max(start, base) - base, max(until, base) - base):
+                if ticks[number] >= end:
+                    break
+                if ticks[number] != ABSENT:
+                    runs.add(ticks[number], value, start in gaps)
+        runs.end(end)
+        if len(runs.gaps) == len(runs.starts):  # no sample
+            return
+        fresh = not self.starts
+        self.starts, self.values = runs.starts + self.starts, runs.values + self.values
+        self.gaps = (runs.gaps + (self.gaps or array("I"))) or None
+        if fresh:
+            self.settle(latest)
+
     def settle(self, latest: int) -> None:
         """Take the state as of the latest tick from the runs; there is one at least."""
         if self.gaps and self.gaps[-1] == self.starts[-1]:
@@ -236,3 +259,33 @@ def _repeats(low: int, starts: "array[int]", high: int) -> list[int]:
     if len(starts) == high - low:
         return [1] * (len(starts) + 1)
     return [until - since for since, until in pairwise((low, *starts, high + 1))]
+
+
+class _Runs:
+    """Runs on a timeline, of which some ticks may have no sample."""
+
+    def __init__(self) -> None:
+        self.starts, self.values, self.gaps = array("I"), array("d"), array("I")
+        self._next = 0
+        self._in_gap = True
+
+    def add(self, tick: int, value: float, gap: bool) -> None:
+        """Add a sample, or a gap of the kind `value`, later than all before."""
+        self.end(tick)
+        if not self.starts and gap:
+            return
+        if not self.starts or gap != self._in_gap or not same(value, self.values[-1]):
+            self._begin(tick, value, gap)
+        self._next = tick + 1
+
+    def end(self, tick: int) -> None:
+        """Ticks from the last sample to this one are unknown."""
+        if self._next < tick and not self._in_gap:
+            self._begin(self._next, UNKNOWN, gap=True)
+
+    def _begin(self, tick: int, value: float, gap: bool) -> None:
+        self.starts.append(tick)
+        self.values.append(value)
+        if gap:
+            self.gaps.append(tick)
+        self._in_gap = gap

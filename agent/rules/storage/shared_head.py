@@ -17,7 +17,6 @@ from agent.rules.promql.labels import NAME, Labels, of_series
 from agent.rules.promql.labels import value as value_of
 from agent.rules.promql.plan import Need
 from agent.rules.promql.values import LOOKBACK, same
-from agent.rules.storage import merging
 from agent.rules.storage.index import PAIRS, MetricSeries, SeriesIndex
 from agent.rules.storage.series import STALE, UNKNOWN, StoredSeries
 from agent.rules.storage.snapshot import Snapshot
@@ -249,7 +248,7 @@ class SharedHead(SeriesStore):
         self.settle_needs()
         if not saved.times:
             return
-        ticks = merging.extend(self._timeline, saved)
+        ticks = self._timeline.prepend(saved.times)
         self._tick = latest = self._timeline.latest
         for source in saved.series:
             name = value_of(source.labels, NAME)
@@ -260,7 +259,7 @@ class SharedHead(SeriesStore):
             series = known or self._new(metric, source.labels, reach)
             if series.user is None:
                 series.user = self._first_user(series.labels)
-            merging.prepend(series, source, saved.base, ticks, latest)
+            series.prepend(source, saved.base, ticks, latest)
             self._measure(series)
             if known is None and series.live:
                 metric.live.append(series)

@@ -5,7 +5,10 @@ A tick's number never changes, so series store it in four bytes. Times are in ms
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
+ABSENT = -1
+"""In place of a tick: there is none."""
 _SLACK = 8  # up to this fraction of what is kept may be too old: dropping copies the rest
 
 
@@ -45,13 +48,19 @@ class Timeline:
         """Start with these ticks; `base`: the first one's number."""
         self.base, self.times = base, times[:]
 
-    def prepend(self, times: "array[int]") -> None:
-        """Add ticks before the oldest one, as many as there are numbers."""
-        added = times[max(len(times) - self.base, 0) :]
-        self.times = added + self.times
-        self.base -= len(added)
-        self._cached_time = None
-        self._cut = (0, -1)
+    def prepend(self, times: "array[int]") -> Sequence[int]:
+        """Add the earlier ones of these times, as many as there are numbers. Returns the tick at each of them; ABSENT for none."""
+        if self.times:
+            times_before = array("q", [time for time in times if time < self.times[0]])
+            added = times_before[max(len(times_before) - self.base, 0) :]
+            self.times = added + self.times
+            self.base -= len(added)
+            self._cached_time = None
+            self._cut = (0, -1)
+        else:
+            self.times = times[:]
+        ticks = {time: self.base + place for place, time in enumerate(self.times)}
+        return [ticks.get(time, ABSENT) for time in times]
 
     def upto(self, time: int) -> int:
         """Return the number of the latest tick not later than this; less than `base` if there is none."""

@@ -8,23 +8,7 @@ raises for a number. A new function is an entry in `RANGES` or `POINTWISE`, or, 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from agent.rules.promql.functions import (
-    math,
-    over_time,
-    rates,
-)
-from agent.rules.promql.functions.histograms import histogram_quantile
-from agent.rules.promql.functions.labels import Relabelling, joining, replacing
-
-__all__ = [
-    "POINTWISE",
-    "RANGES",
-    "RangeFunction",
-    "Relabelling",
-    "histogram_quantile",
-    "joining",
-    "replacing",
-]
+from agent.rules.promql.functions import math, over_time, rates
 
 
 @dataclass(frozen=True, slots=True)
