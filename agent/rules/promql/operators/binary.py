@@ -35,11 +35,6 @@ Sides = Callable[[Vector, Vector], Vector]
 _KEEPING = frozenset({"atan2"})  # arithmetic that keeps the name
 
 
-def set_operator(op: str, matching: Matching) -> Sides:
-    """Return the set operator of that text, a function of a left and a right vector."""
-    return SET_OPERATORS[op](matching)
-
-
 def _and(matching: Matching) -> Sides:
     known = latest(_known)
 
@@ -143,7 +138,7 @@ def _named(sets: LabelSets) -> LabelSets:
 def vectors(op: str, matching: Matching, return_bool: bool) -> Sides:
     """Return an operator between two vectors. It raises EvaluationError if elements do not match one to one, or as grouped."""
     if op in SET_OPERATORS:
-        return set_operator(op, matching)
+        return SET_OPERATORS[op](matching)
     if op not in COMPARISONS:
         return _combined(elementwise(op), matching, named if op in _KEEPING else renamed)
     if return_bool:
