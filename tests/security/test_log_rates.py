@@ -8,7 +8,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
-from evaluator.features.labels.controller import LabelMetrics
+from evaluator.features.labels.feature import LabelMetrics
 from plimsoll.ratelimit import TokenBucket
 
 NODES = 1_000

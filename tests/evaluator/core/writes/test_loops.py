@@ -16,7 +16,7 @@ from evaluator.features.evictions.controller import EvictionController, Eviction
 from evaluator.features.gangs.core.types import GangDecisions
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
-from evaluator.features.labels.controller import LabelMetrics, NodeLabelController
+from evaluator.features.labels.feature import LabelMetrics, NodeLabelController
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
 from evaluator.features.status.controller import StatusController

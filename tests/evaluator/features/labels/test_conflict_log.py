@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.core.model.node_labels import LabelConflict
-from evaluator.features.labels.controller import ConflictLog
+from evaluator.features.labels.feature import ConflictLog
 from tests.clock import Clock
 
 

@@ -21,7 +21,7 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.writes.node_writer import WriteContext
-from evaluator.features.labels.controller import LabelMetrics, NodeLabelController, conflicting_keys
+from evaluator.features.labels.feature import LabelMetrics, NodeLabelController, conflicting_keys
 from plimsoll.ratelimit import TokenBucket
 from tests.clock import Clock
 from tests.patience import PATIENCE
