@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from collectors.diskstats import diskinfo, udev
+from collectors.diskstats import diskinfo
 from collectors.diskstats.diskinfo import Disk
 from collectors.interface import host
 from collectors.interface.entry import Entry
@@ -157,7 +157,7 @@ class DiskStats:
         yield from self._descriptions(lines)
 
     def _descriptions(self, lines: list[Line]) -> tuple[Family, ...]:
-        changed = udev.generation(self._udev)
+        changed = diskinfo.generation(self._udev)
         seen = changed, [line[:3] for line in lines]
         known, described = self._described
         if seen != known:
@@ -167,7 +167,7 @@ class DiskStats:
         return described
 
     def _disk(self, line: Line) -> Disk:
-        properties = udev.block_device(self._udev, line.major, line.minor)
+        properties = diskinfo.properties_of(self._udev, line.major, line.minor)
         return Disk(line.device, line.major, line.minor, properties, self._is_rotational(line))
 
     def _is_rotational(self, line: Line) -> bool:

@@ -1,14 +1,16 @@
 """Facts about block devices from udev and sysfs, for the `diskstats` collector."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
-from collectors.diskstats.udev import Properties
+from collectors.interface import host
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import Family
+from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_float
 
 _UDEV = "<udev>/b<major>:<minor>"
+Properties = Mapping[str, str]
 
 
 def _ata(name: str, text: str) -> Metric:
@@ -109,3 +111,32 @@ def _numbers(disks: Iterable[Disk], key: str) -> Iterator[tuple[tuple[str], floa
                 yield (disk.device,), parse_float(disk.properties.get(key, ""))
             except ValueError:
                 continue
+
+
+def parse_properties(text: str) -> dict[str, str]:
+    """Parse the properties of a device: lines like `E:ID_MODEL=QEMU_HARDDISK`. Other kinds are internal to udev."""
+    return dict(_properties(text))
+
+
+def _properties(text: str) -> Iterator[tuple[str, str]]:
+    for line in text.split("\n"):
+        if line.startswith("E:"):
+            name, equals, value = line[2:].partition("=")
+            if equals:
+                yield name, value
+
+
+def properties_of(database: Path, major: str, minor: str) -> Properties:
+    """Return the properties of a block device; empty if udev has none or they cannot be read."""
+    try:
+        return parse_properties(host.read_optional(database / f"b{major}:{minor}") or "")
+    except CollectorError:
+        return {}
+
+
+def generation(database: Path) -> int | None:
+    """Return a value that changes with any device: udev replaces files by rename. None without udev."""
+    try:
+        return database.stat().st_mtime_ns
+    except OSError:
+        return None

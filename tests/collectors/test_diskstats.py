@@ -4,14 +4,14 @@ from pathlib import Path
 import pytest
 
 from collectors import diskstats
-from collectors.diskstats import DiskStats, Options, diskinfo, families, parse, udev
+from collectors.diskstats import DiskStats, Options, diskinfo, families, parse
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.shared.formats.patterns import DeviceFilter
 
 PARSERS = {
     "diskinfo": lambda text: diskinfo.families(
-        [diskinfo.Disk("sda", "8", "0", udev.parse(text), rotational=False)]
+        [diskinfo.Disk("sda", "8", "0", diskinfo.parse_properties(text), rotational=False)]
     ),
     "diskstats": lambda text: diskstats.families(
         diskstats.parse(text, DeviceFilter("", "").ignores)
@@ -25,7 +25,9 @@ SAMPLES = {
     ),
     "udev": (
         "run/udev/data/b8:0",
-        lambda t: diskinfo.families([diskinfo.Disk("sda", "8", "0", udev.parse(t), False)]),
+        lambda t: diskinfo.families(
+            [diskinfo.Disk("sda", "8", "0", diskinfo.parse_properties(t), False)]
+        ),
     ),
 }
 
