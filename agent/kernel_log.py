@@ -1,7 +1,6 @@
 """`plimsoll-agent kernel-log`: hands the kernel's log over to an agent without privileges, through a Unix socket."""
 
 import contextlib
-import signal
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from plimsoll.kernellog import readers
 from plimsoll.kernellog.handover import KernelLogServer
 from plimsoll.kernellog.readers import KernelLogError
 from plimsoll.logs import LogOptions
+from plimsoll.process.signals import StopSignals
 
 PROGRAM = "plimsoll-agent kernel-log"
 _ABOUT = """
@@ -93,11 +93,9 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
         log.error("cannot start", reason=str(error))
         return 1
     log.info("listening", socket=str(options.socket), reader=kind)
-    stopped = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopped.set())
+    stop = StopSignals()
     threading.Thread(target=server.run, daemon=True).start()
-    stopped.wait()
+    stop.wait()
     server.close()
     options.socket.unlink(missing_ok=True)
     return 0

@@ -1,10 +1,8 @@
 """The command `plimsoll-agent record`: runs the collectors at intervals, and appends their samples to files."""
 
 import os
-import signal
 import socket
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +16,7 @@ from collectors.interface.sample import Family
 from plimsoll import flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.process.signals import StopSignals
 from plimsoll.recording.names import metric_names
 from plimsoll.recording.options import RecordingOptions
 from plimsoll.recording.spool import Spool, SpoolError
@@ -67,9 +66,7 @@ def main(argv: Sequence[str]) -> int:
     for mistake in options.recording_mistakes():
         command.error(mistake)
     logs.setup(settings.log_level if namespace.log_level else "warn", settings.log_format)
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: stop.set())
+    stop = StopSignals()
     source = CollectorRunner(
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
