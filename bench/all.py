@@ -5,7 +5,6 @@ A failed benchmark is recorded in the file and sets the exit status; the others 
     python -P bench/all.py [--only extender,streams] [--output bench/results/latest.json]
 """
 
-import argparse
 import datetime
 import importlib.metadata
 import json
@@ -21,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench import measure
+from bench import commandline, measure
 
 HERE = Path(__file__).parent
 BENCHMARKS: Mapping[str, Sequence[str]] = {
@@ -162,22 +161,14 @@ def run_all(commands: Mapping[str, Sequence[str]], output: Path) -> int:
     return 1 if failed else 0
 
 
-def main() -> None:
-    """Run the command line; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument(
-        "--only",
-        type=lambda text: text.split(","),
-        default=list(BENCHMARKS),
-        help=f"these, with commas between them (default {','.join(BENCHMARKS)})",
-    )
-    parser.add_argument("--output", type=Path, default=HERE / "results/latest.json")
-    given = parser.parse_args()
-    if unknown := set(given.only) - BENCHMARKS.keys():
-        parser.error(f"no benchmark called {', '.join(sorted(unknown))}")
-    chosen = {name: command(name, BENCHMARKS[name]) for name in given.only}
-    sys.exit(run_all(chosen, given.output))
+def main(
+    only: tuple[str, ...] = tuple(BENCHMARKS), output: Path = HERE / "results/latest.json"
+) -> int:
+    """Run these benchmarks. Returns the exit status, 1 if one failed. Raises SystemExit for an unknown name."""
+    if unknown := set(only) - BENCHMARKS.keys():
+        raise SystemExit(f"no benchmark called {', '.join(sorted(unknown))}")
+    return run_all({name: command(name, BENCHMARKS[name]) for name in only}, output)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(**commandline.given(main)))

@@ -9,7 +9,6 @@ repeat it on an idle machine.
     python -P bench/attack.py [--nodes 1000] [--policies 50] [--seconds 4] [--only TEXT]
 """
 
-import argparse
 import contextlib
 import subprocess
 import sys
@@ -20,9 +19,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import cluster, measure, processes, site
+from bench import cluster, commandline, measure, site
+from bench.exporters import AGENT, running
 from bench.scheduler import Connection, question
-from plimsoll import logs
 from sandbox.processes import HeldPort
 from tests.security import floods
 
@@ -223,19 +222,16 @@ def evaluator(nodes: int, policies: int) -> Iterator[Target]:
 @contextlib.contextmanager
 def agent() -> Iterator[Target]:
     """Run an agent without an evaluator; its client scrapes it."""
-    with tempfile.TemporaryDirectory() as name, HeldPort() as port:
-        argv = (sys.executable, "-P", "-m", "agent", f"--web.listen-address={port.address}")
-        with processes.program([*argv, "--node.name=node-0"], Path(name) / "log") as process:
-            until = time.monotonic() + _PATIENCE
-            while _get(port.number, "/readyz", 1.0) != 200:
-                if time.monotonic() > until:
-                    raise TimeoutError("the agent does not get ready")
-                time.sleep(0.05)
+    with (
+        tempfile.TemporaryDirectory() as name,
+        running(Path(name), "agent", [*AGENT, "--node.name=node-0"]) as found,
+    ):
+        port = found.connection.port
 
-            def ask() -> None:
-                _get(port.number, "/metrics", _PATIENCE)
+        def ask() -> None:
+            _get(port, "/metrics", _PATIENCE)
 
-            yield Target(process.pid, {"agent": port.number}, ask, "agent")
+        yield Target(found.pid, {"agent": port}, ask, "agent")
 
 
 def _get(port: int, path: str, timeout: float) -> int:
@@ -252,23 +248,16 @@ def table(attacks: Sequence[Attack], *, nodes: int, policies: int, seconds: floa
                     yield measured(attack, target, seconds)
 
 
-def main() -> int:
-    """Run the command line. Returns 1 if a row is beyond its bounds."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--nodes", type=int, default=1000, help="in the cluster (default 1000)")
-    parser.add_argument("--policies", type=int, default=50, help="how many (default 50)")
-    parser.add_argument("--seconds", type=float, default=4, help="of each attack (default 4)")
-    parser.add_argument("--only", default="", help="attacks whose name contains this text")
-    given = parser.parse_args()
-    logs.setup("error")
-    chosen = [attack for attack in ATTACKS if given.only in attack.name]
+def main(nodes: int = 1000, policies: int = 50, seconds: float = 4.0, only: str = "") -> int:
+    """Print a row for each attack whose name contains `only`. Returns 1 if one is beyond its bounds."""
+    chosen = [attack for attack in ATTACKS if only in attack.name]
     print(HEAD, flush=True)
     within = True
-    for row in table(chosen, nodes=given.nodes, policies=given.policies, seconds=given.seconds):
+    for row in table(chosen, nodes=nodes, policies=policies, seconds=seconds):
         print(row, flush=True)
         within &= row.within
     return 0 if within else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(**commandline.given(main)))

@@ -11,7 +11,6 @@ and prioritize by names for each. One JSON line per round: `ratio_p50` and `rati
 import asyncio
 import itertools
 import random
-import re
 import statistics
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -36,9 +35,6 @@ _NEW = 0.1
 """The share of readings that are new in a report: each node reports every ten seconds."""
 _READS = 3
 """Turns of the event loop until a request is received."""
-_REFRESH = 10.0
-_RETRY = re.compile(r"retry: (\d+)\nid: (\S+)")
-_LIVE = re.compile(r'data-live="([^"]+)"')
 
 
 class Browsing:
@@ -144,20 +140,16 @@ class Browsing:
         path, seen, due = self._paths()[number % len(self._paths())], "", 0.0
         await asyncio.sleep(number / pages.BROWSERS)
         while True:
-            known = {"last-event-id": seen} if seen else {}
-            page = await self._get(path, {"accept": "text/html", **known})
+            page = await self._get(path, {"accept": "text/html", **pages.known(seen)})
             self._drawn, fetched = self._drawn + 1, time.monotonic()
-            if (live := _LIVE.search(page)) is None:
-                raise RuntimeError(f"{path} is not live")
-            seen = seen or live[1]
-            while time.monotonic() < fetched + _REFRESH:
+            position = pages.live_from(page)
+            seen = seen or position
+            while time.monotonic() < fetched + pages.REFRESH:
                 await asyncio.sleep(max(0.0, due - time.monotonic()))
-                asked = {"accept": "text/event-stream", "last-event-id": seen}
-                text = await self._get(path, asked)
-                found = _RETRY.search(text)
-                assert found is not None, text
-                due, seen = time.monotonic() + int(found[1]) / 1e3, found[2]
-                if "event: change" in text:
+                asked = {"accept": "text/event-stream", **pages.known(seen)}
+                seen, wait, changed = pages.event(await self._get(path, asked))
+                due = time.monotonic() + wait
+                if changed:
                     break
 
     async def _get(self, path: str, headers: dict[str, str]) -> str:

@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -244,11 +243,8 @@ def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
     after = Usage.of(server.pid)
     return {
         "requests": len(times),
-        "p50_ms": round(1000 * statistics.median(times), 3),
-        "p99_ms": round(1000 * measure.percentile(times, 0.99), 3),
-        "max_ms": round(1000 * max(times), 3),
-        "cpu_ms": round(1000 * (after.cpu - before.cpu) / len(times), 3),
-        "queued_ms": round(1000 * (after.queued - before.queued) / len(times), 3),
+        **measure.latencies(times, 3),
+        **after.of_each(before, len(times)),
         "peak_rss_mb": round(after.peak, 1),
     }
 

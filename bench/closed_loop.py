@@ -10,7 +10,6 @@ import asyncio
 import json
 import random
 import shutil
-import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -21,7 +20,7 @@ import aiohttp
 
 from bench import commandline
 from bench.commandline import Line
-from bench.measure import percentile
+from bench.measure import latencies
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import NAMESPACES, POLICIES
@@ -80,9 +79,7 @@ async def measure(case: Case, changes: int) -> Line:
         async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
             if case.rules:
                 shutil.copy(manifests.folder() / case.rules, cluster.rules)
-            for manifest in (NAMESPACE, case.manifest):
-                for obj in manifests.load(manifests.folder() / manifest):
-                    await ensure(cluster.client, RESOURCES[obj["kind"]], obj)
+            await apply(cluster, NAMESPACE, case.manifest)
             file = cluster.node_metrics(NODE) / case.file
             url = f"{cluster.endpoints.extender}/scheduler/filter"
             question = filter_body(case.policy, list(spec.nodes))
@@ -96,17 +93,17 @@ async def measure(case: Case, changes: int) -> Line:
                 file.write_text(case.sick if sick else case.well)
                 while await refused(http, url, question) is not sick:
                     pass
-                times.append((time.perf_counter() - begin) * 1000)
+                times.append(time.perf_counter() - begin)
     times = times[1:]  # the first one also waits for the policy
-    return {
-        "benchmark": "closed_loop",
-        "case": case.name,
-        "changes": len(times),
-        "p50_ms": round(statistics.median(times), 1),
-        "p99_ms": round(percentile(times, 0.99), 1),
-        "max_ms": round(max(times), 1),
-        "aim": case.aim,
-    }
+    line = {"benchmark": "closed_loop", "case": case.name, "changes": len(times)}
+    return {**line, **latencies(times, 1), "aim": case.aim}
+
+
+async def apply(cluster: Cluster, *names: Path) -> None:
+    """Create the namespaces and policies of manifests of the sandbox."""
+    for name in names:
+        for obj in manifests.load(manifests.folder() / name):
+            await ensure(cluster.client, RESOURCES[obj["kind"]], obj)
 
 
 async def refused(http: aiohttp.ClientSession, url: str, question: bytes) -> bool | None:

@@ -18,13 +18,8 @@ Line = Mapping[str, Any]
 def run(
     lines: Callable[..., Iterable[Line] | AsyncIterable[Line]], argv: Sequence[str] | None = None
 ) -> None:
-    """Call a benchmark with the flags of the command line, or of `argv`, and print each line with its verdict.
-
-    The parameter `warm_up=15.0` has the flag `--warm-up` with a number; a tuple, values with commas between them; False,
-    a switch; a parameter without a default is required. The module's docstring is the help.
-    """
-    logs.setup("error")
-    cases = lines(**vars(_parser(lines).parse_args(argv)))
+    """Call a benchmark with the flags of the command line, or of `argv`, and print each line with its verdict."""
+    cases = lines(**given(lines, argv))
     if isinstance(cases, AsyncIterable):
         asyncio.run(_print_all(cases))
         return
@@ -32,12 +27,22 @@ def run(
         _print(line)
 
 
-def _parser(lines: Callable[..., object]) -> argparse.ArgumentParser:
+def given(function: Callable[..., object], argv: Sequence[str] | None = None) -> dict[str, Any]:
+    """Return what the flags of the command line, or of `argv`, give for each parameter of a program's main function.
+
+    The parameter `warm_up=15.0` has the flag `--warm-up` with a number; a tuple, values with commas between them; False,
+    a switch; a parameter without a default is required. The module's docstring is the help.
+    """
+    logs.setup("error")
+    return vars(_parser(function).parse_args(argv))
+
+
+def _parser(function: Callable[..., object]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        description=sys.modules[lines.__module__].__doc__,
+        description=sys.modules[function.__module__].__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    for name, parameter in inspect.signature(lines).parameters.items():
+    for name, parameter in inspect.signature(function).parameters.items():
         flag, default = f"--{name.replace('_', '-')}", parameter.default
         if default is inspect.Parameter.empty:
             parser.add_argument(flag, required=True)

@@ -31,7 +31,7 @@ from bench import commandline
 from bench.cluster import policy_object, rule
 from bench.commandline import Line
 from bench.measure import percentile
-from bench.timing import Elapsed, timed
+from bench.timing import Elapsed, figures, timed
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
@@ -58,21 +58,8 @@ _END = object()
 
 def line(case: str, what: str, times: list[Elapsed], **more: Any) -> Line:
     """Return the figures of one case."""
-    clock, cpu = ([1e3 * seconds for seconds in each] for each in zip(*times, strict=True))
-    figures = {
-        "p50_ms": percentile(clock, 0.5),
-        "p99_ms": percentile(clock, 0.99),
-        "cpu_p50_ms": percentile(cpu, 0.5),
-    }
-    rounded = {name: round(value, 4) for name, value in figures.items()}
-    return {
-        "benchmark": "decide",
-        "case": case,
-        "what": what,
-        **rounded,
-        "runs": len(times),
-        **more,
-    }
+    about = {"benchmark": "decide", "case": case, "what": what}
+    return {**about, **figures(times, 4, p99_ms=0.99), **more}
 
 
 def longest_step(steps: Iterator[None]) -> Elapsed:

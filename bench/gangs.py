@@ -25,10 +25,10 @@ from typing import Any
 
 from msgspec import Raw
 
-from bench import cluster, commandline, measure
+from bench import cluster, commandline
 from bench import nodes as made
 from bench.commandline import Line
-from bench.timing import Elapsed, timed
+from bench.timing import figures, timed
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model.node import Node
@@ -180,15 +180,14 @@ def decided(case: Case, objects: Sequence[Node], pods: int, repeats: int) -> Ite
             times.append(elapsed)
             waiting.check(outcome)
         aim = AIM if what == "steady" else ""
-        yield {"benchmark": "gangs", **about, "what": what, **_figures(times), "aim": aim}
+        yield {
+            "benchmark": "gangs",
+            **about,
+            "what": what,
+            **figures(times, 3, max_ms=1.0),
+            "aim": aim,
+        }
     gc.unfreeze()
-
-
-def _figures(times: Sequence[Elapsed]) -> Line:
-    clock, cpu = (sorted(1000 * one for one in ones) for ones in zip(*times, strict=True))
-    figures = {"p50_ms": measure.percentile(clock, 0.5), "max_ms": clock[-1]}
-    figures["cpu_p50_ms"] = measure.percentile(cpu, 0.5)
-    return {name: round(value, 3) for name, value in figures.items()} | {"runs": len(times)}
 
 
 def measured(

@@ -101,6 +101,13 @@ class Usage:
         """Return the used share of one core since an earlier usage."""
         return (self.cpu - before.cpu) / (self.at - before.at)
 
+    def of_each(self, before: "Usage", requests: int) -> dict[str, float]:
+        """Return CPU and waiting for a CPU of each request since an earlier usage, in milliseconds."""
+        return {
+            "cpu_ms": round(1000 * (self.cpu - before.cpu) / requests, 3),
+            "queued_ms": round(1000 * (self.queued - before.queued) / requests, 3),
+        }
+
 
 def settle(pid: int, *, below: float = 0.03, window: float = 0.25, patience: float = 120.0) -> None:
     """Wait until a process uses hardly any CPU, after its startup. Raises TimeoutError."""
@@ -118,6 +125,16 @@ def percentile(values: Sequence[float], share: float) -> float:
     """Return the percentile of values; `share` in 0..1."""
     ordered = sorted(values)
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def latencies(seconds: Sequence[float], digits: int) -> dict[str, float]:
+    """Return median, 99th percentile and maximum in milliseconds."""
+    figures = {
+        "p50_ms": statistics.median(seconds),
+        "p99_ms": percentile(seconds, 0.99),
+        "max_ms": max(seconds),
+    }
+    return {name: round(1000 * value, digits) for name, value in figures.items()}
 
 
 def judged(line: Mapping[str, Any], aim: str) -> dict[str, Any]:

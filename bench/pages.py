@@ -35,7 +35,7 @@ from bench.scene import Scene, Sizes
 BROWSERS = 10
 PERIODS = (10.0, 1.0)
 """Seconds between two refreshes of each browser."""
-_REFRESH = 10.0
+REFRESH = 10.0
 """Seconds after which the pages' script refreshes a page that did not change."""
 _JOIN = 2.0
 """Seconds for the end of all browsers: live ones may wait longer for an event."""
@@ -145,17 +145,30 @@ def _listen(
     ending.wait(wait)
     while not ending.is_set():
         begun = time.perf_counter()
-        page = _get(port, path, {"Accept": "text/html", **_known(seen)})
+        page = _get(port, path, {"Accept": "text/html", **known(seen)})
         fetched.append(Fetched(time.perf_counter() - begun, len(page)))
-        if (found := _LIVE_FROM.search(page)) is None:
-            raise RuntimeError(f"{path} is not live")
-        until = begun + _REFRESH
+        position, until = live_from(page), begun + REFRESH
         ending.wait(begun + wait - time.perf_counter())
-        seen, wait = _changed(port, path, seen or found["id"], until, ending)
+        seen, wait = _changed(port, path, seen or position, until, ending)
 
 
-def _known(seen: str) -> dict[str, str]:
-    return {"Last-Event-ID": seen} if seen else {}
+def live_from(page: str) -> str:
+    """Return the position of what a live page shows. Raises RuntimeError if the page is not live."""
+    if (found := _LIVE_FROM.search(page)) is None:
+        raise RuntimeError(f"a page that is not live: {page[:200]!r}")
+    return found["id"]
+
+
+def event(text: str) -> tuple[str, float, bool]:
+    """Return the position of an event, the seconds until the next question, and whether the page changed. Raises RuntimeError."""
+    if (found := _EVENT.search(text)) is None:
+        raise RuntimeError(f"no event in {text[:200]!r}")
+    return found["id"], int(found["retry"]) / 1e3, "event: change" in text
+
+
+def known(seen: str) -> dict[str, str]:
+    """Return the header of a request that begins after a position."""
+    return {"last-event-id": seen} if seen else {}
 
 
 def _changed(
@@ -164,11 +177,9 @@ def _changed(
     """Wait until a page changed or is refreshed, as EventSource does; return the last position, and seconds until the next question."""
     wait = 0.0
     while not ending.is_set() and time.perf_counter() < until:
-        text = _get(port, path, {"Accept": "text/event-stream", **_known(seen)})
-        if (found := _EVENT.search(text)) is None:
-            raise RuntimeError(f"{path}: no event in {text[:200]!r}")
-        seen, wait = found["id"], int(found["retry"]) / 1e3
-        if "event: change" in text:
+        text = _get(port, path, {"Accept": "text/event-stream", **known(seen)})
+        seen, wait, changed = event(text)
+        if changed:
             break
         ending.wait(wait)
     return seen, wait

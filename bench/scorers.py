@@ -113,8 +113,7 @@ def asked(at: Site, name: str, scorer: Scorer, requests: int) -> Line:
         **_figures("filter", filtered),
         **_figures("prioritize", scored),
         **_figures("pod", [sum(pair) for pair in times[_WARM_UP:]]),
-        "cpu_ms": round(1000 * (after.cpu - before.cpu) / len(times), 3),
-        "queued_ms": round(1000 * (after.queued - before.queued) / len(times), 3),
+        **after.of_each(before, len(times)),
     }
 
 

@@ -13,7 +13,6 @@ refuses the node; then repairs it. Prints one JSON line for each fault, times in
 import asyncio
 import os
 import random
-import statistics
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -22,12 +21,10 @@ from pathlib import Path
 import aiohttp
 
 from bench import commandline
-from bench.closed_loop import NODE, RESOURCES, filter_body, refused
+from bench.closed_loop import NODE, apply, filter_body, refused
 from bench.commandline import Line
-from bench.measure import percentile
+from bench.measure import latencies
 from plimsoll import rfc3339
-from sandbox import manifests
-from sandbox.client.client import ensure
 from sandbox.client.objects import NODES
 from sandbox.cluster import Cluster
 from sandbox.demo.signals import CONDITION, DEMO, NAMESPACE, POLICY, RULES
@@ -35,6 +32,7 @@ from sandbox.inject import inject, repair
 
 AIM = "p99_ms <= 1000"
 KINDS = ("hung", "xid", "ext4")
+MANIFESTS = ("signals-demo/00-namespace.yaml", "signals-demo/10-policy.yaml")
 
 
 async def measured(faults: int = 30) -> AsyncIterator[Line]:
@@ -45,9 +43,7 @@ async def measured(faults: int = 30) -> AsyncIterator[Line]:
             aiohttp.ClientSession() as http,
         ):
             (cluster.rules / "gpus.yaml").write_text(RULES)
-            for name in ("00-namespace.yaml", "10-policy.yaml"):
-                for obj in manifests.load(manifests.folder() / "signals-demo" / name):
-                    await ensure(cluster.client, RESOURCES[obj["kind"]], obj)
+            await apply(cluster, *map(Path, MANIFESTS))
             for kind in KINDS:
                 yield await _measure(cluster, http, kind, faults)
 
@@ -66,7 +62,7 @@ async def _measure(cluster: Cluster, http: aiohttp.ClientSession, kind: str, fau
         inject(cluster.dir, NODE, kind)
         while not await refused(http, url, question):
             pass
-        times.append((time.perf_counter() - begin) * 1000)
+        times.append(time.perf_counter() - begin)
         await _end(cluster, kind)
         while await refused(http, url, question) is not False:
             pass
@@ -75,9 +71,7 @@ async def _measure(cluster: Cluster, http: aiohttp.ClientSession, kind: str, fau
         "benchmark": "signals",
         "case": kind,
         "faults": len(times),
-        "p50_ms": round(statistics.median(times), 1),
-        "p99_ms": round(percentile(times, 0.99), 1),
-        "max_ms": round(max(times), 1),
+        **latencies(times, 1),
         "load": round(os.getloadavg()[0], 1),
         "aim": AIM,
     }

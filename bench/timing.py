@@ -4,10 +4,11 @@ import asyncio
 import contextlib
 import selectors
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 from unittest import mock
 
+from bench.measure import percentile
 from plimsoll.http.pieces import Paced
 
 _T = TypeVar("_T")
@@ -25,6 +26,14 @@ def timed(work: Callable[..., _T], *arguments: object) -> tuple[_T, Elapsed]:
     clock, cpu = time.perf_counter(), time.thread_time()
     result = work(*arguments)
     return result, Elapsed(time.perf_counter() - clock, time.thread_time() - cpu)
+
+
+def figures(times: Sequence[Elapsed], digits: int, **shares: float) -> dict[str, float]:
+    """Return medians in milliseconds, further percentiles of the wall-clock time by name, and the number of times."""
+    clock, cpu = ([1e3 * seconds for seconds in each] for each in zip(*times, strict=True))
+    found = {name: percentile(clock, share) for name, share in {"p50_ms": 0.5, **shares}.items()}
+    found["cpu_p50_ms"] = percentile(cpu, 0.5)
+    return {name: round(value, digits) for name, value in found.items()} | {"runs": len(times)}
 
 
 class CpuTime(Paced):

@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from bench.authority import Authority
 from bench.placement.systems import METRIC, PERCENT, SYSTEMS, Evaluated, Tas, policy_object
@@ -30,6 +30,15 @@ PROGRAMS = frozenset({"safe-w2", "tas-w1", "tas-w10"})
 _PATIENCE = 60.0
 
 
+class _Place(NamedTuple):
+    """Where programs run: their control plane, a folder for files, the nodes, and what ends the programs."""
+
+    plane: ControlPlane
+    folder: Path
+    nodes: Sequence[str]
+    stack: contextlib.AsyncExitStack
+
+
 @dataclass(frozen=True)
 class Programs:
     """What runs beside kube-scheduler: nothing, the evaluator, or Telemetry Aware Scheduling.
@@ -48,20 +57,16 @@ class Programs:
     ) -> AsyncIterator[Started]:
         """Run the programs until the block ends."""
         async with contextlib.AsyncExitStack() as stack:
+            place = _Place(plane, folder, nodes, stack)
             if self.tas:
-                yield await self._tas(plane, folder, nodes, stack)
+                yield await self._tas(place)
             elif self.policy is None and not self.scorer:
                 yield (), _ignore
             else:
-                yield await self._evaluator(plane, folder, nodes, stack)
+                yield await self._evaluator(place)
 
-    async def _evaluator(
-        self,
-        plane: ControlPlane,
-        folder: Path,
-        nodes: Sequence[str],
-        stack: contextlib.AsyncExitStack,
-    ) -> Started:
+    async def _evaluator(self, place: _Place) -> Started:
+        plane, folder, nodes, stack = place
         ports = [stack.enter_context(HeldPort()) for _ in range(3)]
         supervised = Processes(folder / "logs")
         stack.push_async_callback(supervised.close)
@@ -88,13 +93,8 @@ class Programs:
         path = f"scorers/{self.scorer}" if self.scorer else "scheduler"
         return [self._extender(f"http://{ports[0].address}/{path}", names_only=True)], report
 
-    async def _tas(
-        self,
-        plane: ControlPlane,
-        folder: Path,
-        nodes: Sequence[str],
-        stack: contextlib.AsyncExitStack,
-    ) -> Started:
+    async def _tas(self, place: _Place) -> Started:
+        plane, folder, nodes, stack = place
         percent: dict[str, float] = dict.fromkeys(nodes, 0.0)
 
         def report(readings: Mapping[str, Sequence[float]]) -> None:

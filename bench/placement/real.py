@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,15 @@ import numpy as np
 from bench.placement.model import Ran, Run
 from bench.placement.programs import Programs, Report, programs
 from bench.placement.scenarios import World
+from bench.world import furnish
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.readings.column import Floats
 from evaluator.tools.closed_loop.systems import METRICS, SYNC_PERIOD, ShippedMetrics
 from evaluator.tools.closed_loop.use import Measurement, Outcome, UseHistory
 from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
-from sandbox import manifests
-from sandbox.client.client import STRATEGIC, ApiError, Client, ensure
+from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.informer import Informer, following
-from sandbox.client.objects import CRDS, NODES, PODS, POLICIES, REPLICASETS, Object
+from sandbox.client.objects import NODES, PODS, POLICIES, REPLICASETS, Object
 from sandbox.controllers.nodes import node_object
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
 
@@ -69,14 +69,12 @@ async def run(world: World, system: Programs) -> Outcome:
 
 async def _furnish(client: Client, world: World, system: Programs) -> None:
     """Create the namespace's account, nodes, ReplicaSets and the policy."""
-    for crd in manifests.crds():
-        await ensure(client, CRDS, crd)
+    await furnish(client, NAMESPACE)
     for index, name in enumerate(world.nodes.names):
         await _create_node(client, name, index, world.nodes)
     for owner in sorted({pod.owner for pod in world.pods if pod.owner}):
         await client.create(REPLICASETS, _replicaset(owner))
     if system.policy is not None:
-        await _eventually(lambda: client.list(POLICIES))
         await client.create(POLICIES, system.policy)
 
 
@@ -95,18 +93,6 @@ async def _create_node(client: Client, name: str, index: int, nodes: Nodes) -> N
     await client.patch(
         NODES, name, {"status": status}, subresource="status", content_type=STRATEGIC
     )
-
-
-async def _eventually(call: Callable[[], Any]) -> Any:
-    """Call until it raises no ApiError."""
-    until = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            return await call()
-        except ApiError:
-            if time.monotonic() > until:
-                raise
-            await asyncio.sleep(0.2)
 
 
 def _replicaset(owner: str) -> Object:
