@@ -80,28 +80,11 @@ class LabelConflict:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelChanges:
-    """The apply requests for all nodes, and the conflicts."""
-
-    applies: tuple[LabelApply, ...]
-    conflicts: tuple[LabelConflict, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LabelComparison:
     """The apply request for one node (None: nothing to write), and its conflicts."""
 
     apply: LabelApply | None
     conflicts: tuple[LabelConflict, ...]
-
-
-def plan(nodes: Mapping[str, NodeLabels], desired: Mapping[str, Mapping[str, str]]) -> LabelChanges:
-    """Return the applies that turn the current labels into the desired ones. `evaluator.core.writes.node_plan` maintains it incrementally."""
-    comparisons = [compare(name, seen, desired.get(name, {})) for name, seen in nodes.items()]
-    return LabelChanges(
-        tuple(compare.apply for compare in comparisons if compare.apply is not None),
-        tuple(conflict for compare in comparisons for conflict in compare.conflicts),
-    )
 
 
 def compare(node: str, seen: NodeLabels, desired: Mapping[str, str]) -> LabelComparison:

@@ -11,13 +11,13 @@ import psutil
 from cluster import NAMESPACE
 from replica import CLUSTER_STALE_AFTER, STALE_AFTER
 
-from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.registry import VOCABULARY
 from evaluator.features.status.plan import statuses
+from tests.evaluator.core.writes.from_scratch import label_writes
 from wire.codec import Delta
 
 SLACK = 1.0
@@ -121,14 +121,14 @@ class InvariantChecks:
             self.say(f"{leaders} replicas lead")
         decisions = self._from_scratch(agents)
         seen = self._seen()
-        plan = node_labels.plan(seen, decisions.labels)
-        for apply in plan.applies:
+        applies, conflicts = label_writes(seen, decisions.labels)
+        for apply in applies:
             found = seen[apply.node].ours
             self.say(f"labels of {apply.node}: {found}, and from scratch {dict(apply.labels)}")
         for node, key in self._admin.theirs:
             if key in seen[node].owned and seen[node].labels[key] != self._admin.theirs[node, key]:
                 self.say(f"label {key} on {node} is somebody else's and ours")
-        self._check_statuses(dict(statuses(decisions, plan.conflicts)))
+        self._check_statuses(dict(statuses(decisions, conflicts)))
         for replica in replicas:
             for key, decision in decisions.policies.items():
                 refused = replica.refused(key.name, seen)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.core.model import node_labels
-from evaluator.core.model.node_labels import LabelApply, LabelChanges, LabelConflict, NodeLabels
+from evaluator.core.model.node_labels import LabelApply, LabelComparison, LabelConflict, NodeLabels
 
 
 @pytest.mark.parametrize(
@@ -70,67 +70,70 @@ OURS = frozenset({"p"})
 
 
 @pytest.mark.parametrize(
-    ("seen", "wanted", "plan"),
+    ("seen", "wanted", "compared"),
     [
         pytest.param(
-            NodeLabels("u", {}, frozenset()), {}, LabelChanges((), ()), id="nothing wanted"
+            NodeLabels("u", {}, frozenset()), {}, LabelComparison(None, ()), id="nothing wanted"
         ),
         pytest.param(
             NodeLabels("u", {"mine": "x"}, frozenset()),
             {},
-            LabelChanges((), ()),
+            LabelComparison(None, ()),
             id="labels of others are kept",
         ),
         pytest.param(
             NodeLabels("u", {"mine": "x"}, frozenset()),
             {"p": "v"},
-            LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
+            LabelComparison(LabelApply("n", "u", {"p": "v"}), ()),
             id="new label",
         ),
         pytest.param(
-            NodeLabels("u", {"p": "v"}, OURS), {"p": "v"}, LabelChanges((), ()), id="already there"
+            NodeLabels("u", {"p": "v"}, OURS),
+            {"p": "v"},
+            LabelComparison(None, ()),
+            id="already there",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, OURS),
             {"p": "w"},
-            LabelChanges((LabelApply("n", "u", {"p": "w"}),), ()),
+            LabelComparison(LabelApply("n", "u", {"p": "w"}), ()),
             id="changed own value",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, OURS),
             {},
-            LabelChanges((LabelApply("n", "u", {}),), ()),
+            LabelComparison(LabelApply("n", "u", {}), ()),
             id="no longer wanted",
         ),
         pytest.param(
             NodeLabels("u", {}, OURS),
             {"p": "v"},
-            LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
+            LabelComparison(LabelApply("n", "u", {"p": "v"}), ()),
             id="deleted by a user",
         ),
         pytest.param(
             NodeLabels("u", {}, OURS),
             {},
-            LabelChanges((LabelApply("n", "u", {}),), ()),
+            LabelComparison(LabelApply("n", "u", {}), ()),
             id="owned but absent",
         ),
         pytest.param(
             NodeLabels("u", {"p": "v"}, frozenset()),
             {"p": "v"},
-            LabelChanges((LabelApply("n", "u", {"p": "v"}),), ()),
+            LabelComparison(LabelApply("n", "u", {"p": "v"}), ()),
             id="equal value of another manager: shared",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs"}, frozenset()),
             {"p": "v"},
-            LabelChanges((), (LabelConflict("n", "p", "v", "theirs"),)),
+            LabelComparison(None, (LabelConflict("n", "p", "v", "theirs"),)),
             id="is owned by another field manager",
         ),
         pytest.param(
             NodeLabels("u", {"p": "theirs", "q": "old"}, frozenset({"q"})),
             {"p": "v", "q": "new", "r": "1"},
-            LabelChanges(
-                (LabelApply("n", "u", {"q": "new", "r": "1"}),),
+            LabelComparison(
+                LabelApply("n", "u", {"q": "new", "r": "1"}),
                 (LabelConflict("n", "p", "v", "theirs"),),
             ),
             id="the rest is written",
@@ -138,17 +141,13 @@ OURS = frozenset({"p"})
         pytest.param(
             NodeLabels("u", {"p": ""}, frozenset()),
             {"p": "v"},
-            LabelChanges((), (LabelConflict("n", "p", "v", ""),)),
+            LabelComparison(None, (LabelConflict("n", "p", "v", ""),)),
             id="empty value is valid",
         ),
     ],
 )
-def test_plan_sets_and_removes_labels(seen, wanted, plan):
-    assert node_labels.plan({"n": seen}, {"n": wanted}) == plan
-
-
-def test_labels_for_missing_nodes_are_dropped():
-    assert node_labels.plan({}, {"gone": {"p": "v"}}) == LabelChanges((), ())
+def test_write_sets_and_removes_labels(seen, wanted, compared):
+    assert node_labels.compare("n", seen, wanted) == compared
 
 
 keys = st.sampled_from(["p", "q", "r"])
@@ -160,12 +159,11 @@ values = st.sampled_from(["v", "w"])
     st.frozensets(keys),
     st.dictionaries(keys, values),
 )
-def test_plan_is_empty_after_it_was_written(there, owned, wanted):
+def test_nothing_is_left_after_a_write(there, owned, wanted):
     seen = NodeLabels("u", there, owned)
-    plan = node_labels.plan({"n": seen}, {"n": wanted})
-    for apply in plan.applies:
+    compared = node_labels.compare("n", seen, wanted)
+    if (apply := compared.apply) is not None:
         kept = {key: value for key, value in there.items() if key not in owned}
         seen = NodeLabels("u", kept | dict(apply.labels), frozenset(apply.labels))
-    again = node_labels.plan({"n": seen}, {"n": wanted})
-    assert again == LabelChanges((), plan.conflicts)
+    assert node_labels.compare("n", seen, wanted) == LabelComparison(None, compared.conflicts)
     assert all(seen.labels.get(k) == v for k, v in there.items() if k not in owned)

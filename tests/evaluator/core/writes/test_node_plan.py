@@ -10,6 +10,7 @@ from evaluator.core.model.node_index import NodeIndex, NodeMask
 from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.writes.node_plan import NodePlan
+from tests.evaluator.core.writes.from_scratch import label_writes
 from tests.examples import examples
 
 NODES = ("node-a", "node-b")
@@ -75,11 +76,12 @@ def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
                 step(subject)
     while plan.pending:
         step(2)
-    whole = node_labels.plan({node: found for node, found in there.items() if found}, wanted)
-    assert plan.applies == {apply.node: apply for apply in whole.applies}
+    known = {node: found for node, found in there.items() if found}
+    applies, whole = label_writes(known, wanted)
+    assert plan.applies == {apply.node: apply for apply in applies}
     found = [conflict for conflicts in plan.conflicts.values() for conflict in conflicts]
-    assert sorted(found, key=repr) == sorted(whole.conflicts, key=repr)
-    assert open_conflicts == set(whole.conflicts)
+    assert sorted(found, key=repr) == sorted(whole, key=repr)
+    assert open_conflicts == set(whole)
 
 
 @pytest.fixture

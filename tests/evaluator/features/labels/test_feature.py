@@ -16,7 +16,6 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import NODES
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import WriteFence
-from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
@@ -24,6 +23,7 @@ from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.labels.feature import LabelMetrics, NodeLabelController, conflicting_keys
 from plimsoll.ratelimit import TokenBucket
 from tests.clock import Clock
+from tests.evaluator.core.writes.from_scratch import label_writes
 from tests.patience import PATIENCE
 
 
@@ -215,14 +215,15 @@ async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
         """The remaining writes of a plan from scratch, and its conflicts."""
         found = [await api.get(f"/api/v1/nodes/{node}") for node in nodes]
         seen = [cluster.decode_node(json.dumps(node)) for node in found]
-        plan = node_labels.plan({node.metadata.name: node.node_labels for node in seen}, wanted)
-        return plan.applies, set(plan.conflicts) ^ set(world.labeler.conflicts)
+        labels = {node.metadata.name: node.node_labels for node in seen}
+        applies, conflicts = label_writes(labels, wanted)
+        return applies, set(conflicts) ^ set(world.labeler.conflicts)
 
     for _ in range(60):
         await change()
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.005, 0.03]))
     async with asyncio.timeout(PATIENCE):
-        while await left() != ((), set()):  # noqa: ASYNC110 (the server tells nobody)
+        while await left() != ([], set()):  # noqa: ASYNC110 (the server tells nobody)
             await asyncio.sleep(0.01)
 
 
