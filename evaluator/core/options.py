@@ -15,6 +15,19 @@ _DEFAULT = Limits()
 
 
 @dataclass(frozen=True, kw_only=True)
+class KubeOptions:
+    """The connection to the API server, also of subcommands."""
+
+    kube_config: str = option(
+        "kubeConfig",
+        "",
+        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
+        env="KUBECONFIG",
+        metavar="FILE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SchedulerPortOptions:
     """The port of kube-scheduler."""
 
@@ -95,16 +108,11 @@ class FeatureOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoreOptions(SchedulerPortOptions, AgentOptions, SourceOptions, LogOptions, FeatureOptions):
+class CoreOptions(
+    KubeOptions, SchedulerPortOptions, AgentOptions, SourceOptions, LogOptions, FeatureOptions
+):
     """The flags that every part of the evaluator may need. Times are in seconds."""
 
-    kube_config: str = option(
-        "kubeConfig",
-        "",
-        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
-        env="KUBECONFIG",
-        metavar="FILE",
-    )
     sync_period: float = option(
         "syncPeriod",
         5.0,

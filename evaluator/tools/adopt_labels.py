@@ -20,6 +20,7 @@ from evaluator.core.kube.connection import ConfigError
 from evaluator.core.kube.resources import NODES, POLICIES, APIResource
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.node_labels import FIELD_MANAGER, PREFIX, LabelApply
+from evaluator.core.options import KubeOptions
 from evaluator.core.policy.types import VIOLATING
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
@@ -226,16 +227,9 @@ def _is_retryable(error: KubeError) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdoptSettings:
+class AdoptSettings(KubeOptions):
     """Every flag of plimsoll-evaluator adopt-labels."""
 
-    kube_config: str = option(
-        "kubeConfig",
-        "",
-        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
-        env="KUBECONFIG",
-        metavar="FILE",
-    )
     dry_run: bool = option("dry-run", False, "print the labels, change nothing")
 
 

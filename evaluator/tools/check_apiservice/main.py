@@ -13,6 +13,7 @@ import msgspec
 from evaluator.core.kube.connection import ConfigError, KubeConnection
 from evaluator.core.kube.resources import segment
 from evaluator.core.kube.transport import APISession, KubeError
+from evaluator.core.options import KubeOptions
 from evaluator.tools.check_apiservice import verdict
 from evaluator.tools.check_apiservice.verdict import APIService, Installation, Verdict
 from plimsoll import flags, logs
@@ -47,16 +48,9 @@ def service_name(text: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CheckAPIServiceSettings:
+class CheckAPIServiceSettings(KubeOptions):
     """Every flag of plimsoll-evaluator check-apiservice."""
 
-    kube_config: str = option(
-        "kubeConfig",
-        "",
-        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
-        env="KUBECONFIG",
-        metavar="FILE",
-    )
     service: str = option(
         "service",
         "plimsoll/plimsoll-evaluator",

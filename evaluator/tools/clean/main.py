@@ -20,7 +20,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader import lease
 from evaluator.core.leader.lease import LeaseTimings, ObservedLease, Wait
 from evaluator.core.leader.write_fence import clock
-from evaluator.core.options import CoreOptions
+from evaluator.core.options import CoreOptions, KubeOptions
 from evaluator.features.registry import FEATURES
 from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner, RemovalsOf, remove_statuses
 from plimsoll import durations, flags, logs
@@ -145,16 +145,9 @@ class _Pod(msgspec.Struct):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CleanSettings:
+class CleanSettings(KubeOptions):
     """The flags of plimsoll-evaluator clean; features have more."""
 
-    kube_config: str = option(
-        "kubeConfig",
-        "",
-        "kubeconfig file; without it the pod's service account is used, else ~/.kube/config",
-        env="KUBECONFIG",
-        metavar="FILE",
-    )
     namespace: str = option(
         "namespace", "plimsoll", "namespace of the evaluator's pods and Lease", metavar="NAMESPACE"
     )
