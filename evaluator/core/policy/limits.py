@@ -4,11 +4,10 @@ The least served namespace chooses next, and in it the least served policy (max-
 more than few. The selection depends on the policies alone: all replicas make the same one, also after a restart.
 """
 
-import contextlib
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import is_not
 from types import MappingProxyType
@@ -18,7 +17,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy
 from evaluator.core.readings.column import Column, unknown
-from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.merged import Readings, ReadingsView
 from plimsoll.text import counted
 
 T = TypeVar("T")
@@ -151,11 +150,11 @@ def _reasons(left_out: Collection[str], named: Named, share: Share, most: int) -
     return reasons
 
 
-class LimitedReadings:
+class LimitedReadings(ReadingsView):
     """Readings without the metrics over the limit: their columns have a fault, and are not reported as pending."""
 
     def __init__(self, readings: Readings, left_out: Mapping[str, str]) -> None:
-        self._readings = readings
+        super().__init__(readings)
         self._left_out = left_out
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
@@ -164,27 +163,8 @@ class LimitedReadings:
             return unknown(len(nodes), unreported=False, fault=reason)
         return self._readings.column(metric, nodes, now)
 
-    @contextlib.contextmanager
-    def snapshot(self, nodes: Sequence[str]) -> Iterator["LimitedReadings"]:
-        """Yield the readings of one moment."""
-        with self._readings.snapshot(nodes) as readings:
-            yield LimitedReadings(readings, self._left_out)
-
-    def next_expiry(self, now: float) -> float:
-        """Return when a column changes without new input (seconds)."""
-        return self._readings.next_expiry(now)
-
-    def resume(self, since: float, now: float) -> None:
-        """Record that no reports were received from `since` to `now`."""
-        self._readings.resume(since, now)
-
-    def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep only these metrics."""
-        self._readings.subscribe(metrics)
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Drop nodes other than these."""
-        self._readings.prune(nodes, now)
+    def _over(self, readings: Readings) -> Readings:
+        return LimitedReadings(readings, self._left_out)
 
 
 MOST_RULES = 10_000

@@ -1,9 +1,9 @@
-"""Merges sources of readings: per metric and node, the first source with a fresh reading wins."""
+"""The interface of readings, bases of views on them, and several sources merged: the first with a fresh reading wins."""
 
 import contextlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,65 @@ class Readings(Protocol):
     def prune(self, nodes: Collection[str], now: float) -> None:
         """Drop nodes other than these."""
         ...
+
+
+class ReadingsView:
+    """Passes readings on. A subclass has further columns, or other ones."""
+
+    def __init__(self, readings: Readings) -> None:
+        self._readings = readings
+
+    def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
+        """Return one metric over some nodes at `now`."""
+        return self._readings.column(metric, nodes, now)
+
+    @contextlib.contextmanager
+    def snapshot(self, nodes: Sequence[str]) -> Iterator[Readings]:
+        """Yield the readings of one moment."""
+        with self._readings.snapshot(nodes) as readings:
+            yield self._over(readings)
+
+    def _over(self, readings: Readings) -> Readings:
+        """Return the same view of a snapshot."""
+        raise NotImplementedError
+
+    def next_expiry(self, now: float) -> float:
+        """Return when a column changes without new input (seconds)."""
+        return self._readings.next_expiry(now)
+
+    def resume(self, since: float, now: float) -> None:
+        """Record that no reports were received from `since` to `now`."""
+        self._readings.resume(since, now)
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Keep only these metrics."""
+        self._readings.subscribe(metrics)
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """Drop nodes other than these."""
+        self._readings.prune(nodes, now)
+
+
+class FixedReadings:
+    """Readings that no report changes while they are used, for tools. A subclass adds `column`."""
+
+    @contextlib.contextmanager
+    def snapshot(self, _nodes: Sequence[str]) -> Iterator[Self]:
+        """Yield the readings: they do not change."""
+        yield self
+
+    def next_expiry(self, _now: float) -> float:
+        """Return infinity: the tool itself finds when readings become stale."""
+        return np.inf
+
+    def resume(self, since: float, now: float) -> None:
+        """Do nothing: time is not suspended."""
+
+    def subscribe(self, metrics: Iterable[str]) -> None:
+        """Do nothing: the set of metrics is fixed."""
+
+    def prune(self, nodes: Collection[str], now: float) -> None:
+        """Do nothing: the set of nodes is fixed."""
 
 
 class Merged:

@@ -4,17 +4,16 @@ The node watch delivers them, so they are as fresh as the watch. The time of a r
 the condition. Unknown and absent conditions are missing.
 """
 
-import contextlib
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.readings.column import NEVER, Column, SourceMask, unknown
-from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.merged import Readings, ReadingsView
 
 PREFIX = "node_condition_"
 SOURCE = "node-conditions"
@@ -120,11 +119,11 @@ class NodeConditions:
         return column
 
 
-class WithNodeConditions:
+class WithNodeConditions(ReadingsView):
     """Readings of sources, and node conditions as further metrics."""
 
     def __init__(self, readings: Readings, conditions: NodeConditions) -> None:
-        self._readings = readings
+        super().__init__(readings)
         self._conditions = conditions
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
@@ -133,19 +132,8 @@ class WithNodeConditions:
             return self._conditions.column(metric, nodes)
         return self._readings.column(metric, nodes, now)
 
-    @contextlib.contextmanager
-    def snapshot(self, nodes: Sequence[str]) -> Iterator["WithNodeConditions"]:
-        """Yield the readings of one moment; a decision reads each condition once."""
-        with self._readings.snapshot(nodes) as readings:
-            yield WithNodeConditions(readings, self._conditions)
-
-    def next_expiry(self, now: float) -> float:
-        """Return when a column changes without new input (seconds)."""
-        return self._readings.next_expiry(now)
-
-    def resume(self, since: float, now: float) -> None:
-        """Record that no reports were received from `since` to `now`."""
-        self._readings.resume(since, now)
+    def _over(self, readings: Readings) -> Readings:
+        return WithNodeConditions(readings, self._conditions)
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics."""
@@ -153,7 +141,3 @@ class WithNodeConditions:
         others = reported(names)
         self._conditions.subscribed = names - others
         self._readings.subscribe(others)
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Drop nodes other than these."""
-        self._readings.prune(nodes, now)

@@ -1,7 +1,7 @@
 """Adds peer metrics to readings, as columns of the same interface. They are computed only where their base changed."""
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.readings.column import Column
-from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.merged import Readings, ReadingsView
 from evaluator.core.readings.peer_metrics import PeerKind, PeerMetric, peer_metric
 from evaluator.core.readings.peers import Grouping, Groups, LabelGroups, Peers, statistics
 
@@ -49,14 +49,14 @@ class PeerColumns:
         self._last = {key: last for key, last in self._last.items() if key.metric in metrics}
 
 
-class PeerReadings:
+class PeerReadings(ReadingsView):
     """Readings, and peer metrics computed from them. Reading peer metrics needs a snapshot, which fixes all nodes."""
 
     def __init__(
         self, readings: Readings, columns: PeerColumns, nodes: NodeIndex | None = None
     ) -> None:
         """`nodes`: all nodes, which a node's peers are among."""
-        self._readings = readings
+        super().__init__(readings)
         self._columns = columns
         self._nodes = NodeIndex() if nodes is None else nodes
         self._bases: dict[str, Column] = {}
@@ -81,22 +81,6 @@ class PeerReadings:
         every = nodes if isinstance(nodes, NodeIndex) else NodeIndex(nodes)
         with self._readings.snapshot(every) as readings:
             yield PeerReadings(readings, self._columns, every)
-
-    def next_expiry(self, now: float) -> float:
-        """Return when a column changes without new input (seconds)."""
-        return self._readings.next_expiry(now)
-
-    def resume(self, since: float, now: float) -> None:
-        """Record that no reports were received from `since` to `now`."""
-        self._readings.resume(since, now)
-
-    def subscribe(self, metrics: Iterable[str]) -> None:
-        """Keep only these metrics, which sources provide."""
-        self._readings.subscribe(metrics)
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Drop nodes other than these."""
-        self._readings.prune(nodes, now)
 
 
 def _some(column: Column, every: NodeIndex, nodes: Sequence[str]) -> Column:

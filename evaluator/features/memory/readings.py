@@ -1,7 +1,6 @@
 """Scores of nodes as metrics, and the nodes that stay in violation since they flap."""
 
-import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -10,7 +9,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.column import Column, SourceMask, unknown
-from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.merged import Readings, ReadingsView
 from evaluator.features.memory.annotations import VIOLATED, Memory, record
 from evaluator.features.memory.scores import ANNOTATION, NodeMemory, Score, parse
 
@@ -149,11 +148,11 @@ class Held:
         return mask
 
 
-class WithScores:
+class WithScores(ReadingsView):
     """Readings, and scores as further metrics. `epoch`: the Unix time at 0 of the store's clock."""
 
     def __init__(self, readings: Readings, memories: Memories, *, epoch: float) -> None:
-        self._readings = readings
+        super().__init__(readings)
         self._memories = memories
         self._epoch = epoch
 
@@ -164,28 +163,17 @@ class WithScores:
         found = self._memories.column(metric, nodes, now + self._epoch)
         return found if found.fault else found._replace(at=np.full(len(nodes), now))
 
-    @contextlib.contextmanager
-    def snapshot(self, nodes: Sequence[str]) -> Iterator["WithScores"]:
-        """Yield the readings of one moment; a decision reads each score once."""
-        with self._readings.snapshot(nodes) as readings:
-            yield WithScores(readings, self._memories, epoch=self._epoch)
+    def _over(self, readings: Readings) -> Readings:
+        return WithScores(readings, self._memories, epoch=self._epoch)
 
     def next_expiry(self, now: float) -> float:
         """Return when a column changes without new input (seconds)."""
         decaying = now + _PERIOD if self._memories.half_lives else np.inf
         return min(self._readings.next_expiry(now), decaying)
 
-    def resume(self, since: float, now: float) -> None:
-        """Record that no reports were received from `since` to `now`."""
-        self._readings.resume(since, now)
-
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics."""
         self._readings.subscribe(name for name in metrics if not name.startswith(PREFIX))
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Drop nodes other than these."""
-        self._readings.prune(nodes, now)
 
 
 def records(node: Node) -> dict[str, str]:

@@ -4,9 +4,8 @@ They are not requested from agents or other sources. The strategy states of a po
 requests; for a pod with the policy, they are computed again.
 """
 
-import contextlib
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -16,7 +15,7 @@ from evaluator.core.model.node_index import Floats, NodeIndex, Reindex
 from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import PerPodError
 from evaluator.core.readings.column import NEVER, Bools, Column, unknown
-from evaluator.core.readings.merged import Readings
+from evaluator.core.readings.merged import Readings, ReadingsView
 from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer, ScorerResult
 
 log = logging.getLogger(__name__)
@@ -128,7 +127,7 @@ class _Known:
     again: float = np.inf
 
 
-class ScorerMetrics:
+class ScorerMetrics(ReadingsView):
     """Readings of sources, and derived metrics for a pod without requests.
 
     A derived metric is missing if the scorer cannot compute it, and pending if the first reading of one of its inputs
@@ -138,7 +137,7 @@ class ScorerMetrics:
     def __init__(
         self, readings: Readings, scoring: Scoring, *, known: "_Known | None" = None
     ) -> None:
-        self._readings = readings
+        super().__init__(readings)
         self._scorers = scoring.scorers
         self._snapshot = scoring.snapshot
         self._known = known or _Known()
@@ -168,12 +167,10 @@ class ScorerMetrics:
             column = column._replace(unreported=unusable & unreported, at=at)
         return with_values(column, values)
 
-    @contextlib.contextmanager
-    def snapshot(self, nodes: Sequence[str]) -> Iterator["ScorerMetrics"]:
-        """Yield the readings of one moment, and derived metrics of the snapshot taken when the first one is read."""
-        with self._readings.snapshot(nodes) as readings:
-            scoring = Scoring(self._scorers, cache(self._snapshot))
-            yield ScorerMetrics(readings, scoring, known=self._known)
+    def _over(self, readings: Readings) -> Readings:
+        """Return the same view of a snapshot: derived metrics are those of the scorers' one when the first is read."""
+        scoring = Scoring(self._scorers, cache(self._snapshot))
+        return ScorerMetrics(readings, scoring, known=self._known)
 
     def _current(self, metric: str, view: ClusterSnapshot) -> Floats:
         """Return a derived metric for a pod without requests; those of one scorer are computed together, once per snapshot."""
@@ -199,18 +196,10 @@ class ScorerMetrics:
         """Return when a column changes without new input (seconds)."""
         return min(self._readings.next_expiry(now), now + self._known.again)
 
-    def resume(self, since: float, now: float) -> None:
-        """Record that no reports were received from `since` to `now`."""
-        self._readings.resume(since, now)
-
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics; derived metrics are not subscribed to."""
         self._known.again = np.inf
         self._readings.subscribe(measured(frozenset(metrics)))
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Drop nodes other than these."""
-        self._readings.prune(nodes, now)
 
 
 def _disabled_fault(scorer: str) -> str:

@@ -1,7 +1,6 @@
 """Systems that place pods beside kube-scheduler's default plugins, and what they read of the nodes' use."""
 
-import contextlib
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Column, Floats, unknown
+from evaluator.core.readings.merged import FixedReadings
 from evaluator.core.simulation import Descheduler, MakeVerbs
 from evaluator.tools.closed_loop.kube_scheduler import Positions, Scores, from_extender
 from evaluator.tools.closed_loop.use import UseHistory
@@ -114,7 +114,7 @@ METRICS = frozenset(
 """The shipped metrics that are simulated, without the optional prefix `node_`."""
 
 
-class ShippedMetrics:
+class ShippedMetrics(FixedReadings):
     """The readings of the shipped recording rules, each with the window of its expression.
 
     All nodes report at the same moments. Memory in use does not change between two reports.
@@ -164,24 +164,6 @@ class ShippedMetrics:
         at, false = np.full(size, self._at), np.zeros(size, bool)
         fresh = np.full(size, self._at >= now - _STALE_AFTER)
         return Column(values, np.ones(size, np.int32), at, fresh, false, false)
-
-    @contextlib.contextmanager
-    def snapshot(self, _nodes: Sequence[str]) -> Iterator["ShippedMetrics"]:
-        """Yield the readings: they do not change between two calls of `read`."""
-        yield self
-
-    def next_expiry(self, _now: float) -> float:
-        """Return infinity: nodes report until the end."""
-        return np.inf
-
-    def resume(self, since: float, now: float) -> None:
-        """Do nothing: a simulation is not suspended."""
-
-    def subscribe(self, metrics: Iterable[str]) -> None:
-        """Do nothing: `read` gets the metrics."""
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Do nothing: nodes do not change."""
 
 
 class Plimsoll(DefaultPlugins):

@@ -1,7 +1,6 @@
 """Aligns samples with the moments of a replay: one row per moment, one column per node."""
 
-import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy.typing as npt
 
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats, is_fresh, unknown
+from evaluator.core.readings.merged import FixedReadings
 from evaluator.tools.replay.samples import Samples
 
 EXPIRY_PAUSE = 0.005
@@ -124,7 +124,7 @@ def fresh_nodes(rows: Mapping[str, Rows], moments: Floats, stale_after: float) -
     return found
 
 
-class RecordedReadings:
+class RecordedReadings(FixedReadings):
     """Row `row` of recorded readings. As in the store, nodes without any reading are unreported until `expected_until`."""
 
     def __init__(
@@ -151,21 +151,3 @@ class RecordedReadings:
             np.zeros(size, bool),
             unreported,
         )
-
-    @contextlib.contextmanager
-    def snapshot(self, _nodes: Sequence[str]) -> Iterator["RecordedReadings"]:
-        """Yield the readings: they do not change."""
-        yield self
-
-    def next_expiry(self, _now: float) -> float:
-        """Return infinity: the replay itself finds when readings become stale."""
-        return np.inf
-
-    def resume(self, since: float, now: float) -> None:
-        """Do nothing: a replay is not suspended."""
-
-    def subscribe(self, metrics: Iterable[str]) -> None:
-        """Do nothing: a recording has a fixed set of metrics."""
-
-    def prune(self, nodes: Collection[str], now: float) -> None:
-        """Do nothing: a recording has a fixed set of nodes."""
