@@ -54,6 +54,16 @@ def test_package_with_too_many_modules_is_found(check, tree, capsys, package, mo
     assert found.startswith(f"{package}: {most + 1} modules")
 
 
+def test_too_many_modules_in_all_are_found(check, tree, capsys):
+    for number in range(250):
+        write(tree, f"evaluator/p{number // 10}/__init__.py", '"""What belongs here."""\n')
+        write(tree, f"evaluator/p{number // 10}/m{number}.py")
+    assert findings(check, tree, capsys) == []
+    write(tree, "evaluator/another.py")
+    (found,) = findings(check, tree, capsys)
+    assert found.startswith("evaluator: 251 modules in all, at most 250")
+
+
 def test_module_with_too_many_lines_is_found(check, tree, capsys):
     write(tree, "agent/web/__init__.py", '"""What belongs here."""\n')
     write(tree, "agent/web/tls.py", "\n" * 400)
