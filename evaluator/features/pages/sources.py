@@ -49,15 +49,17 @@ class ViolationTimes:
         return float(began.at[np.searchsorted(began.positions, position)])
 
     def update(self, decisions: Decisions, now: float) -> Iterator[None]:
-        """Take over new decisions of `now`, one policy per step."""
+        """Take over new decisions of `now`, one changed policy per step."""
         reindex = Reindex(self._nodes, decisions.table.nodes)
         began: dict[tuple[PolicyKey, StrategyName], _Began] = {}
         for key, decision in decisions.policies.items():
-            same = self._uids.get(key) == decision.policy.uid
+            same, changed = self._uids.get(key) == decision.policy.uid, False
             for name, violated in _violated(decision):
                 before = self._began.get((key, name)) if same else None
-                began[key, name] = _began(before, violated, reindex, now)
-            yield
+                found = began[key, name] = _began(before, violated, reindex, now)
+                changed |= found is not before
+            if changed:
+                yield
         self._nodes = decisions.table.nodes
         self._uids = {key: decision.policy.uid for key, decision in decisions.policies.items()}
         self._began = began
@@ -69,8 +71,11 @@ def _violated(decision: Decision) -> Iterator[tuple[StrategyName, Mask]]:
 
 
 def _began(before: _Began | None, violated: Mask, reindex: Reindex, now: float) -> _Began:
-    if before is not None and reindex.is_identity and np.array_equal(before.violated, violated):
-        return before
+    if before is not None and reindex.is_identity:
+        if before.violated is violated:
+            return before
+        if np.array_equal(before.violated, violated):
+            return before._replace(violated=violated)
     positions = violated.nonzero()[0]
     if before is None or not before.positions.size:
         return _Began(violated, positions, np.full(len(positions), now))

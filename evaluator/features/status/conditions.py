@@ -15,6 +15,7 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.problems import AWAITED, METRICS_FOUND, VALID, SimilarTo, metrics_found
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
+from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.peer_metrics import peer_metric
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.report import (
@@ -113,7 +114,13 @@ def _of_devices(
 ) -> str:
     """Return what the readings of the first violating nodes come from, such as their devices."""
     phrases: list[str] = []
-    for position in decision.states[name].found.violated.nonzero()[0][:_MOST_ASKED].tolist():
+    state = decision.states[name]
+    metrics = {rule.metric for rule in state.rules}
+    for position in state.found.violated.nonzero()[0][:_MOST_ASKED].tolist():
+        # Agents report causes of few nodes: looking at the rules of all of them would take most of a status's time.
+        node = table.nodes[position]
+        if not any(cause_of(metric, node, AGENTS) for metric in metrics):
+            continue
         if causes := causes_at(decision, table, position, cause_of, (name,)):
             phrases.append(f"; {table.nodes[position]}: {'; '.join(causes)}")
         if len(phrases) == _MOST_CAUSES:
