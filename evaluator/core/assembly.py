@@ -4,6 +4,7 @@ import time
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
+from weakref import WeakValueDictionary
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.catalog import shipped
@@ -197,7 +198,12 @@ class Core:
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops of the core. Without leader election, this replica may write from now on."""
         state, watch = self.cluster, self.watches.reflector
-        decode = partial(decode_policy, observe=self.options.observe, vocabulary=self.vocabulary)
+        decode = partial(
+            decode_policy,
+            observe=self.options.observe,
+            vocabulary=self.vocabulary,
+            known=WeakValueDictionary(),
+        )
         policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [
             watch(resources.POLICIES, decode, state.policies, policies_lost).run(),

@@ -1,9 +1,10 @@
 """Reflectors of one evaluator: each decodes objects of a kind for a cache, and its activity tells whether that is stale."""
 
 import asyncio
+import hashlib
 import math
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, MutableMapping, Set
 from functools import partial
 from typing import Any, TypeVar
 
@@ -52,17 +53,31 @@ _decode_policy_object = msgspec.json.Decoder(_PolicyObject).decode
 
 
 def decode_policy(
-    raw: msgspec.Raw, *, observe: bool = False, vocabulary: Vocabulary = NO_FEATURES
+    raw: msgspec.Raw,
+    *,
+    observe: bool = False,
+    vocabulary: Vocabulary = NO_FEATURES,
+    known: MutableMapping[bytes, Policy] | None = None,
 ) -> Policy:
-    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set."""
+    """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set.
+
+    `known`: the policies by a digest of what they were parsed from, added to here: most events change a status only.
+    """
+    known = {} if known is None else known
     found = _decode_policy_object(raw)
     obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
     if len(found.status) <= parse.MOST_BYTES:
         obj["status"] = msgspec.json.decode(found.status)
     if len(found.spec) > parse.MOST_BYTES:
         return parse.oversized(obj, len(found.spec), observe=observe)
-    spec = msgspec.json.decode(found.spec)
-    return parse.parse(obj | {"spec": spec}, observe=observe, vocabulary=vocabulary)
+    origin = msgspec.json.encode(found.metadata) + bytes(found.spec)
+    if (before := known.get(digest := hashlib.sha256(origin).digest())) is not None:
+        policy = before.with_status(parse.status_of(obj))
+    else:
+        spec = msgspec.json.decode(found.spec)
+        policy = parse.parse(obj | {"spec": spec}, observe=observe, vocabulary=vocabulary)
+    known[digest] = policy
+    return policy
 
 
 class Watches:

@@ -82,7 +82,7 @@ class Decision:
 
     def same_as(self, before: "Decision") -> bool:
         """Return whether all but ranking and labels is as in an earlier decision, as far as identities show."""
-        same = self.states is before.states and self.policy is before.policy
+        same = self.states is before.states and self.policy.specified_as(before.policy)
         return same and self.violations is before.violations and self.problems is before.problems
 
     @property
@@ -182,7 +182,8 @@ def deciding(
     with PeerReadings(store, peers or PeerColumns()).snapshot(names) as readings:
         yield
         compared = before.comparisons
-        if not _same(ordered, [decision.policy for decision in before.policies.values()]):
+        known_strategies = [one.policy.strategies for one in before.policies.values()]
+        if not _same([policy.strategies for policy in ordered], known_strategies):
             compared = yield from comparisons(ordered)
         for metric, rules in compared.items():
             columns[metric] = readings.column(metric, names, now)
@@ -267,7 +268,7 @@ class _History:
         if (
             known is None
             or not known.lasts
-            or known.policy is not policy
+            or not known.policy.specified_as(policy)
             or not self.reindex.is_identity
             or policy.key in self._before.clashes
             or not self._changed.isdisjoint(policy.inputs)
@@ -277,9 +278,9 @@ class _History:
         if policy.contested_labels:
             found, _ = yield from labeling.labels(policy, known.states, self._table)
             labels = yield from found.reuse(earlier)
-        if labels is known.labels and known.ranking is None:
+        if labels is known.labels and known.ranking is None and known.policy is policy:
             return known
-        return replace(known, ranking=_ranking(policy, self._table), labels=labels)
+        return replace(known, policy=policy, ranking=_ranking(policy, self._table), labels=labels)
 
     def held(self, policy: Policy, now: float) -> Mask | None:
         """Return the nodes that stay in violation of a policy; None if there are none."""

@@ -106,6 +106,12 @@ def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Po
     return _policy(obj, {}, [problem], observe=observe)
 
 
+def status_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the unvalidated status of a TASPolicy object; empty without one."""
+    status = obj.get("status")
+    return status if isinstance(status, Mapping) else {}
+
+
 def _policy(
     obj: Mapping[str, Any],
     strategies: Mapping[StrategyName, Strategy],
@@ -113,7 +119,7 @@ def _policy(
     *,
     observe: bool,
 ) -> Policy:
-    meta, status = obj["metadata"], obj.get("status")
+    meta = obj["metadata"]
     observed_by = _observed_by(meta, problems)
     placed = _choice(meta, PLACED_SINCE, ("count", "ignore"), problems)
     rank_by = RankBy(_choice(meta, RANKING, tuple(RankBy), problems))
@@ -123,7 +129,7 @@ def _policy(
         _limited(problems),
         uid=meta.get("uid", ""),
         generation=int(meta.get("generation") or 0),
-        status=status if isinstance(status, Mapping) else {},
+        status=status_of(obj),
         rank_by=rank_by,
         counts_placed=placed == "count",
         observed_by="--observe" if observe else observed_by,

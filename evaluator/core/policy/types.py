@@ -1,5 +1,6 @@
 """Typed policies: strategies, rules and their options, operators and labels. `parse` creates them from TASPolicy objects."""
 
+import copy
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -142,6 +143,26 @@ class Policy:
     """Whether pods placed since the readings count where a pod is scheduled."""
     observed_by: str = ""
     """Why the policy is only observed, such as `--observe`; empty if it is enforced."""
+
+    def with_status(self, status: Mapping[str, Any]) -> "Policy":
+        """Return the policy with another status; all other parts are the same objects, and what was computed is kept."""
+        policy = copy.copy(self)
+        vars(policy)["status"] = status
+        return policy
+
+    def specified_as(self, other: "Policy") -> bool:
+        """Return whether all but the status is the same, as far as identities show."""
+        if self is other:
+            return True
+        return (
+            self.strategies is other.strategies
+            and self.actions is other.actions
+            and self.problems is other.problems
+            and self.warnings is other.warnings
+            and (self.uid, self.generation) == (other.uid, other.generation)
+            and (self.rank_by, self.counts_placed) == (other.rank_by, other.counts_placed)
+            and self.observed_by == other.observed_by
+        )
 
     @property
     def observed(self) -> bool:

@@ -147,7 +147,7 @@ class _Compared:
         if old is None or known is None:
             positions = state.phases(all_of=all_of).nonzero()[0]
             was = np.zeros(len(positions), np.uint8)
-        elif self.same_nodes and old.policy is new.policy:
+        elif self.same_nodes and old.policy.specified_as(new.policy):
             if self._same(old, new, name):
                 return
             positions = state.may_differ(known).nonzero()[0]

@@ -1,6 +1,7 @@
 """What features require of all pods, and how policies are decoded."""
 
 import json
+from weakref import WeakValueDictionary
 
 import msgspec
 import pytest
@@ -30,6 +31,22 @@ def test_policy_is_decoded_with_its_status():
     assert (found.uid, found.generation, found.problems) == ("u", 3, ())
     assert found.metrics == {"m"}
     assert found.status == {"compliance": "Compliant"}
+
+
+def test_event_that_changes_a_status_alone_parses_no_rules_again():
+    spec = {"strategies": {"dontschedule": {"rules": [{"metricname": "m", "operator": "Equals"}]}}}
+    known = WeakValueDictionary()
+    first = decode_policy(_taspolicy(spec, status={"message": "one"}), known=known)
+    second = decode_policy(_taspolicy(spec, status={"message": "two"}), known=known)
+    assert second.strategies is first.strategies
+    assert second.specified_as(first)
+    assert (first.status, second.status) == ({"message": "one"}, {"message": "two"})
+    spec["strategies"]["dontschedule"]["rules"][0]["target"] = 2
+    edited = decode_policy(_taspolicy(spec), known=known)
+    assert not edited.specified_as(second)
+    assert [rule.target for rule in edited.rules] == [2]
+    del first, second
+    assert len(known) == 1
 
 
 def test_oversized_policy_is_not_decoded_and_reports_so():

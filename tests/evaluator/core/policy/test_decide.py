@@ -417,6 +417,7 @@ class RandomWorld:
         rng, first = self.rng, not self.policies
         if first or rng.random() < 0.1:
             self.policies = [self._policy(*key) for key in (("a", "p"), ("b", "p"), ("a", "q"))]
+        self.policies = [policy.with_status({"at": rng.random()}) for policy in self.policies]
         self.held = rng.choice(NODES) if rng.random() < 0.15 else None
         self.departed = float(rng.random() < 0.15)
         nodes = NODES[rng.randrange(2) :] if first else rng.sample(NODES, rng.choice((0, 1, 1, 2)))
@@ -498,6 +499,10 @@ def test_unchanged_results_are_the_same_objects(store, decided, demo, parsed, ru
     assert third.labels is second.labels
     assert third.policies[KEY].same_as(after[KEY])
     assert third.policies[other.key] is after[other.key]
+    written = demo.with_status({"compliance": "Violated"})
+    fourth = decided(written, other, before=third).policies
+    assert fourth[KEY].same_as(third.policies[KEY])
+    assert fourth[KEY].policy is written
 
 
 def naive(policy, readings):
