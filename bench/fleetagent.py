@@ -90,10 +90,10 @@ def run(
 
 async def _watch(orders: Any, agents: Sequence["Agent"]) -> None:
     """Wake the agents when their habits have changed, since shared memory has no notifications."""
-    before = orders[:]
+    before = bytes(orders)
     while True:
         await asyncio.sleep(0.1)
-        if (now := orders[:]) != before:
+        if (now := bytes(orders)) != before:  # NaN differs from itself
             before = now
             for agent in agents:
                 agent.wake()
