@@ -2,10 +2,13 @@
 
 import functools
 import os
+import time
 import traceback
 import warnings
 
 import pytest
+
+from tests.patience import PATIENCE
 
 
 def alone(test):
@@ -16,7 +19,7 @@ def alone(test):
         read, write = os.pipe()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which stay behind
-            child = os.fork()
+            child = _fork()
         if not child:
             _report(write, test, args, kwargs)
         os.close(write)
@@ -27,6 +30,18 @@ def alone(test):
             pytest.fail(failure or f"the test's process ended with status {status}", pytrace=False)
 
     return run
+
+
+def _fork():
+    """Fork, later if a busy machine has no room for a process now."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return os.fork()
+        except OSError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.1)
 
 
 def _report(write, test, args, kwargs):
