@@ -9,7 +9,7 @@ from weakref import WeakValueDictionary
 from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.catalog import shipped
 from evaluator.core.http.ports import AgentPort, SchedulerPort
-from evaluator.core.intake import Intake, SourceDependencies, assemble
+from evaluator.core.intake import Intake
 from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import own_namespace
@@ -32,6 +32,7 @@ from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.options import Files, certificates
 from evaluator.core.sources.agents.server import AgentServer
+from evaluator.core.sources.build import SourceDependencies, assemble
 from evaluator.core.wiring import Contributions
 from evaluator.core.writes.node_writer import Controller, WriteContext
 from plimsoll.process import memory

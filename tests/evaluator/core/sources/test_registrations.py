@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from evaluator.core.intake import Registrations
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
+from evaluator.core.sources.build import Registrations
 from wire.codec import Delta
 
 STALE = 30.0
