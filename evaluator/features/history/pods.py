@@ -55,7 +55,7 @@ class _Answer(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """The last decision of a pod: parts of a JSON object, which are joined when somebody asks."""
+    """The last decision of a pod: parts of a JSON object, which are joined when it is read."""
 
     policy: str
     refused: int

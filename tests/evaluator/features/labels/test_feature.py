@@ -223,7 +223,7 @@ async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
         await change()
         await asyncio.sleep(chance.choice([0.0, 0.0, 0.005, 0.03]))
     async with asyncio.timeout(PATIENCE):
-        while await left() != ([], set()):  # noqa: ASYNC110 (the server tells nobody)
+        while await left() != ([], set()):  # noqa: ASYNC110 (the server has no event for it)
             await asyncio.sleep(0.01)
 
 
