@@ -16,7 +16,6 @@ from evaluator.core.loop.subscription import (
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import (
     Decisions,
     Holds,
@@ -38,6 +37,7 @@ from evaluator.core.readings.node_conditions import reported
 from evaluator.core.readings.peer_metrics import base_metric
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 from evaluator.core.readings.peers import LabelGroups
+from plimsoll.steps import Steps
 from plimsoll.text import counted
 from plimsoll.wakeup import WakeUp
 

@@ -14,7 +14,6 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex
-from evaluator.core.model.steps import Steps, finished
 from evaluator.core.policy import durations, labeling, problems
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.durations import PreviousState, StrategyState
@@ -27,6 +26,7 @@ from evaluator.core.policy.violations import MissingReadings, ViolationReasons
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
+from plimsoll.steps import Steps, finished
 
 NodeLabels = Mapping[str, Mapping[str, str]]
 """Node → label key → value."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Positions, Reindex, union
-from evaluator.core.model.steps import Steps
+from plimsoll.steps import Steps
 
 LabelsOf = Callable[[str], Mapping[str, str]]
 """Node → the labels that Plimsoll owns on it now, and its records (`ActionPart.records`)."""

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.model.node_index import NodeMask, Positions, union
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
@@ -20,6 +19,7 @@ from evaluator.core.policy.types import VIOLATING, Operator, Policy, Strategy
 from evaluator.core.policy.violations import Violations
 from evaluator.core.policy.vocabulary import LABEL
 from evaluator.core.readings.column import Bools, Floats
+from plimsoll.steps import Steps
 
 _SHOWN = 5
 """Values of a label that a message lists."""

@@ -9,12 +9,12 @@ from functools import cached_property
 from typing import Any
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.strategies import PER_POD, StrategyName
 from evaluator.core.policy.vocabulary import LABELS_ONLY, Actions
 from evaluator.core.readings.peer_metrics import PeerMetric, base_metric, peer_metric
 from plimsoll import quantity
 from plimsoll.durations import duration
+from plimsoll.steps import Steps
 from plimsoll.text import shown
 
 VIOLATING = "violating"

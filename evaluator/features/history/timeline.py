@@ -14,12 +14,12 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.durations import Phase, Phases
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.records import STRATEGIES, TRANSITIONS, Block, Records
+from plimsoll.steps import Steps
 
 COLUMNS = 240
 """Parts of an interval."""

@@ -7,7 +7,6 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Floats, Mask, NodeMask, Reindex, union
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of
 from evaluator.core.policy.strategies import StrategyName
@@ -29,6 +28,7 @@ from evaluator.features.node_actions.types import (
     PolicyActions,
     taint_name,
 )
+from plimsoll.steps import Steps
 
 
 class ActingPolicy:

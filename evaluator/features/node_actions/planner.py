@@ -12,11 +12,11 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
-from evaluator.core.model.steps import Steps
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
 from evaluator.features.node_actions.writes import foreign_conditions, own_conditions, own_taints
+from plimsoll.steps import Steps
 from plimsoll.wakeup import WakeUp
 
 _REST = 0.02

@@ -9,7 +9,6 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import Mask, NodeIndex
-from evaluator.core.model.steps import finished
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignments
@@ -28,6 +27,7 @@ from evaluator.features.node_actions.types import (
 )
 from plimsoll import rfc3339
 from plimsoll.flags import option
+from plimsoll.steps import finished
 
 ALL_ACTIONS = ActionSettings(
     taints=True, conditions=True, no_execute=True, evict=True, condition_types=("*",)

@@ -17,9 +17,20 @@ from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.core.readings.peers import LabelGroups
-from evaluator.tools.replay import grid
-from evaluator.tools.replay.grid import Comparison, RecordedReadings, Rows
-from evaluator.tools.replay.samples import Recording, Samples, empty
+from evaluator.tools.replay.samples import (
+    EXPIRY_PAUSE,
+    Comparison,
+    RecordedReadings,
+    Recording,
+    Rows,
+    Samples,
+    align,
+    changes,
+    empty,
+    expiries,
+    never_reported,
+    preferred,
+)
 
 _CELLS = 1 << 20
 """Readings of one metric that are in memory at a time."""
@@ -109,7 +120,7 @@ class Replay:
 
     def _nothing(self) -> list[dict[str, Samples]]:
         """Return, for each source, the readings before any report."""
-        nothing = grid.nothing(len(self._nodes))
+        nothing = never_reported(len(self._nodes))
         return [dict.fromkeys(self._comparisons, nothing) for _ in range(self._sources)]
 
     def run(self, recording: Recording, until: float) -> Iterator[Step]:
@@ -135,7 +146,7 @@ class Replay:
         """Return the readings at these ticks, and at the moments between them at which one becomes stale."""
         stale_after = self._timing.stale_after
         moments = np.concatenate([[self._now], ticks[ticks > self._now]])
-        startup_ends = self._began + stale_after + grid.EXPIRY_PAUSE
+        startup_ends = self._began + stale_after + EXPIRY_PAUSE
         if moments[0] < startup_ends < moments[-1]:
             moments = np.union1d(moments, [startup_ends])
         begin, end = -np.inf if self._now == self._start else self._now, float(moments[-1])
@@ -146,12 +157,12 @@ class Replay:
         self.samples += sum(len(own.times) for source in samples for own in source.values())
         sources = self._aligned(samples, moments)
         every = [rows for source in sources for rows in source.values()]
-        stale = grid.expiries(every, moments, stale_after)
+        stale = expiries(every, moments, stale_after)
         if len(stale):
             moments = np.union1d(moments, stale)
             sources = self._aligned(samples, moments)
         rows = {
-            metric: grid.preferred([source[metric] for source in sources], moments, stale_after)
+            metric: preferred([source[metric] for source in sources], moments, stale_after)
             for metric in self._comparisons
         }
         return Block(moments, rows, sources)
@@ -160,7 +171,7 @@ class Replay:
         self, samples: Sequence[Mapping[str, Samples]], moments: Floats
     ) -> list[dict[str, Rows]]:
         return [
-            {metric: grid.align(last[metric], own[metric], moments) for metric in self._comparisons}
+            {metric: align(last[metric], own[metric], moments) for metric in self._comparisons}
             for last, own in zip(self._last, samples, strict=True)
         ]
 
@@ -211,7 +222,7 @@ class Replay:
         if not self._skip:
             return ~np.zeros_like(changed)
         for metric, rows in ((m, rows) for source in block.sources for m, rows in source.items()):
-            changed |= grid.changes(
+            changed |= changes(
                 rows,
                 block.moments,
                 self._timing.stale_after,

@@ -14,8 +14,8 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.readings.column import Counts, is_fresh
 from evaluator.core.simulation import Period
-from evaluator.tools.replay import grid
 from evaluator.tools.replay.replay import Block, Step
+from evaluator.tools.replay.samples import fresh_nodes
 
 _HOUR = 3600.0
 
@@ -248,7 +248,7 @@ class Coverage:
         """Add a block of moments."""
         moments = block.moments
         lengths = np.diff(moments.clip(self._period.begin, self._period.end))
-        any_fresh = grid.fresh_nodes(block.rows, moments, self._stale_after)[:-1]
+        any_fresh = fresh_nodes(block.rows, moments, self._stale_after)[:-1]
         self.seconds += float(lengths @ any_fresh)
         for begin, end in zip(
             moments[:-1][~any_fresh & (lengths > 0)].tolist(),

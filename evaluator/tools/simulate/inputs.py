@@ -25,8 +25,7 @@ from evaluator.tools.closed_loop.workload import (
     pods_at_once,
     workload,
 )
-from evaluator.tools.replay import grid
-from evaluator.tools.replay.samples import Samples, empty
+from evaluator.tools.replay.samples import Samples, align, empty, never_reported
 from plimsoll.files import userfile
 from plimsoll.text import SentenceError, shown
 
@@ -156,7 +155,7 @@ def _use(source: Source, moments: Floats) -> Floats:
     """Return the recorded use at these moments, shape (moments, nodes); a gap keeps the last value, none before is 0."""
     parts = [part.metrics.get(RECORDED, empty()) for part, _ in source.parts()]
     samples = Samples(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
-    values = grid.align(grid.nothing(len(source.nodes)), samples, moments).values
+    values = align(never_reported(len(source.nodes)), samples, moments).values
     use: Floats = np.nan_to_num(values)
     return use
 

@@ -100,7 +100,7 @@ from pathlib import Path
 
 import evaluator
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.steps import finished
+from plimsoll.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store

@@ -16,12 +16,12 @@ import numpy as np
 from evaluator.core.catalog import PREFIX
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.problems import SimilarTo
 from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.reported import FailingRuleIndex
+from plimsoll.steps import Steps
 from wire.failing_rules import FailingRule
 
 _SHOWN = 100

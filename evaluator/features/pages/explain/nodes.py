@@ -9,7 +9,6 @@ import numpy as np
 
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex, Positions
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
@@ -28,6 +27,7 @@ from evaluator.features.pages.explain.states import (
     violated_seconds,
 )
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
+from plimsoll.steps import Steps
 
 _NAMED = 10
 """Violations, and labels, named for each node in the list; the others are counted."""

@@ -7,11 +7,11 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.readings.merged import Readings
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy import row
+from plimsoll.steps import Steps
 from plimsoll.text import counted
 
 _NAMED = 3

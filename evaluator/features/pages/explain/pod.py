@@ -11,7 +11,6 @@ from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Rule, formatted
@@ -22,6 +21,7 @@ from evaluator.core.report import Window
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
+from plimsoll.steps import Steps
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _BLOCK = 50

@@ -9,7 +9,6 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -24,6 +23,7 @@ from evaluator.core.report import Effects, joined
 from evaluator.features.pages.explain import wording
 from evaluator.features.pages.explain.states import Codes, states_of
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
+from plimsoll.steps import Steps
 
 MOST_NAMED = 100
 """Nodes named in one list; the rest is counted in a separate field, such as `brokenMore`."""

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.core.model.steps import Steps
 from evaluator.core.policy import types
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -18,6 +17,7 @@ from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.states import Codes
 from plimsoll.durations import format_duration
 from plimsoll.quantity import number, readable
+from plimsoll.steps import Steps
 
 _COMPARISONS = {
     Operator.LESS_THAN: "is less than",

@@ -18,7 +18,6 @@ from evaluator.core.metrics import SLICE, Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain import metrics as explain_metrics
@@ -30,6 +29,7 @@ from evaluator.features.pages.explain.policy import explain
 from evaluator.features.pages.explain.states import states_of
 from evaluator.features.pages.sources import ViolationTimes
 from evaluator.features.requeue import plan
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 NODES = tuple(f"node-{number:03}" for number in range(200))

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.hints import aggregation_hint
@@ -23,6 +22,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain
+from plimsoll.steps import finished
 from tests.examples import examples
 from wire.codec import Delta
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, NodeMask, Reindex
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments, merged
+from plimsoll.steps import finished
 
 NODES = NodeIndex(("a", "b", "c", "d"))
 labels = st.dictionaries(st.sampled_from(["k0", "k1"]), st.sampled_from(["v0", "v1"]), max_size=2)

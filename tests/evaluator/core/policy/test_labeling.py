@@ -2,12 +2,12 @@
 
 import pytest
 
-from evaluator.core.model.steps import finished
 from evaluator.core.policy import evaluate, labeling
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.core.policy.types import Label, Operator, Rule, Strategy
 from evaluator.core.readings.store import Store
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 NOW = 100.0

@@ -7,12 +7,12 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse as parse_policy
 from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 NOW = 1000.0

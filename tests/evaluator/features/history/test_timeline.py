@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
@@ -15,6 +14,7 @@ from evaluator.core.readings.store import Store
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.timeline import COLUMNS, timeline
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 NODES = NodeIndex(["node-a", "node-b", "node-c"])

@@ -4,7 +4,6 @@ import pytest
 
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.steps import finished
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
@@ -13,6 +12,7 @@ from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.report import limit_conditions
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed
 from evaluator.features.registry import VOCABULARY
+from plimsoll.steps import finished
 from tests.evaluator.conftest import make_rule, make_tas
 from wire.codec import Delta
 

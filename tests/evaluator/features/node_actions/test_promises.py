@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.cache.cluster import decode_node
-from evaluator.core.model.steps import finished
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.readings.store import Store
@@ -17,6 +16,7 @@ from evaluator.features.node_actions.names import DOMAIN
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed
 from evaluator.features.registry import VOCABULARY
+from plimsoll.steps import finished
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.writes.patch import json_patch
 from tests.evaluator.conftest import make_rule, make_tas

@@ -7,7 +7,6 @@ from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import ENFORCEMENT, POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import oversized, parse
 from evaluator.core.readings.store import Store
@@ -21,6 +20,7 @@ from evaluator.features.registry import VOCABULARY
 from evaluator.features.requeue.plan import newly_allowed
 from evaluator.features.status import plan as policy_events
 from evaluator.features.status.plan import statuses
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 NOW = 1000.0

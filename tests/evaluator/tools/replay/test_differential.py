@@ -13,9 +13,8 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.core.readings.merged import Merged
 from evaluator.core.readings.store import Store
-from evaluator.tools.replay.grid import EXPIRY_PAUSE
 from evaluator.tools.replay.replay import Replay, Timing
-from evaluator.tools.replay.samples import Recording, Series, merged
+from evaluator.tools.replay.samples import EXPIRY_PAUSE, Recording, Series, merged
 from tests.evaluator.conftest import make_tas
 from tests.examples import examples
 from wire.codec import Delta

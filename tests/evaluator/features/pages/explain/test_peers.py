@@ -3,7 +3,6 @@
 import json
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 from evaluator.core.readings.peers import LabelGroups
@@ -11,6 +10,7 @@ from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain, overview
 from evaluator.features.pages.explain.states import counts, states_of
 from evaluator.features.status.conditions import peers_held_back
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 TYPE = "node.kubernetes.io/instance-type"

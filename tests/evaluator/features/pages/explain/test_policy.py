@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.policy.strategies import StrategyName
@@ -16,6 +15,7 @@ from evaluator.core.readings.merged import Merged
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import MOST_READINGS, explain, overview
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 START = 1000.0

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from evaluator.core.model.steps import finished
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.states import NodeState, counts, states_of, strip
+from plimsoll.steps import finished
 from wire.codec import Delta
 
 START = 1000.0
