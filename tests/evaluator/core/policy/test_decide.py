@@ -17,9 +17,12 @@ from evaluator.core.policy.decide import Decisions, decide, deciding
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.parse import parse as parse_policy
-from evaluator.core.policy.reductions import Use
+from evaluator.core.policy.reductions import Use, uses_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator
+from evaluator.core.readings.column import Reading
+from evaluator.core.readings.merged import Merged
+from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain
 from plimsoll.steps import finished
@@ -476,6 +479,39 @@ def test_reused_results_equal_recomputed_ones(tas, rule, seed):
         sharing = decide(world.policies, NODES, store, now=now, before=sharing, **more)
         anew = decide(world.policies, NODES, store, now=now, before=strange(anew), **more)
         assert told(sharing, store) == told(anew, store)
+
+
+def test_first_report_that_is_already_stale_ends_what_its_absence_began(
+    store, decided, parsed, rule
+):
+    policy = parsed(deschedule={"rules": [rule("health Equals 1")], **STRICT})
+    store.subscribe(["health"])
+    begun = decided(policy)
+    absent = decided(policy, now=NOW + 5.0, before=begun)
+    assert [*absent.policies[KEY].deschedule] == [*NODES]
+    assert absent.policies[KEY].lasts
+    store.report("node-a", Delta({}, ["health"]), NOW + 6.0)
+    after = decided(policy, now=NOW + 7.0 + STALE, before=absent)
+    assert [*after.policies[KEY].deschedule] == ["node-b", "node-c"]
+
+
+def test_hint_for_several_series_names_the_source_that_has_them_now(parsed, rule):
+    store = Store(stale_after=STALE, started=0.0)
+    polled = PolledReadings("prometheus", stale_after=STALE, started=0.0)
+    sources = Merged({"agents": store, "prometheus": polled})
+    sources.subscribe(["health"])
+    sources.prune(NODES, NOW)
+    policy = parsed(deschedule=[rule("health Equals 1")])
+    several = Delta({}, [], {"health": 2})
+    for node in NODES:
+        store.report(node, several, NOW)
+    first = decide([policy], NODES, sources, now=NOW)
+    later = NOW + STALE + 1.0
+    polled.answer("health", dict.fromkeys(NODES, Reading(2, math.nan, later)), later)
+    second = decide([policy], NODES, sources, now=later, before=first)
+    for decisions, source in ((first, "agents"), (second, "prometheus")):
+        [problem] = decisions.policies[KEY].problems
+        assert problem.endswith(aggregation_hint("health", source, uses_of(policy, "health")))
 
 
 def test_unchanged_results_are_the_same_objects(store, decided, demo, parsed, rule):
