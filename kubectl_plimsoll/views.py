@@ -6,7 +6,7 @@ from typing import Any
 from kubectl_plimsoll.table import Cell, Style, table
 from plimsoll.durations import format_duration
 from plimsoll.quantity import readable
-from plimsoll.text import printable
+from plimsoll.text import counted, printable
 
 Page = Mapping[str, Any]
 _FEW = 3
@@ -36,6 +36,7 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
     total = len(policies) + page.get("policiesMore", 0)
     yield f"evaluator: {state}"
     yield f"nodes:     {as_text(page.get('nodeCount', 0))}"
+    yield from _port_restarts(page.get("agentsPort"), style)
     yield (
         f"policies:  {total}, {len(violated)} violated, {len(observed)} observed, "
         f"{len(flawed)} with problems, {len(warned)} with warnings"
@@ -46,6 +47,16 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield from _flaws(policies, style, wide)
     if wide:
         yield from ("", *policy_table(policies, style, wide))
+
+
+def _port_restarts(port: Page | None, style: Style) -> Iterator[str]:
+    """Yield when and why the agents' port was last started again, if it was."""
+    if port and port["restarts"]:
+        times = counted(port["restarts"], "time")
+        ago = format_duration(round(port["lastRestartSeconds"]))
+        yield style.doubtful(
+            f"port:      agents' port started again {times}, last {ago} ago: {as_text(port['reason'])}"
+        )
 
 
 def _flaws(policies: Sequence[Page], style: Style, wide: bool) -> Iterator[str]:

@@ -31,6 +31,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.options import Files, certificates
+from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.build import SourceDependencies, assemble
 from evaluator.core.wiring import Contributions
@@ -132,6 +133,8 @@ class Core:
             journal=self.journal,
         )
         self._agents: AgentServer | None = None
+        self.port_restarts = PortRestarts(self.metrics.agents_port_restarts.inc)
+        """Of the agents' port."""
         self.scheduler_port = SchedulerPort(options, self.metrics)
 
     def _decision_loop(self, changed: WakeUp) -> DecisionLoop:
@@ -194,7 +197,7 @@ class Core:
                 Files(options.cert, options.key, options.cacert),
                 on_change=self.metrics.reloaded("agents"),
             )
-        return AgentPort(server, options.agent_port, certificate)
+        return AgentPort(server, options.agent_port, certificate, self.port_restarts)
 
     def loops(self) -> list[Coroutine[Any, Any, None]]:
         """Return the loops of the core. Without leader election, this replica may write from now on."""

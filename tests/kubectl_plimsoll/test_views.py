@@ -179,6 +179,18 @@ def test_status_counts_policies_and_names_what_the_evaluator_waits_for():
     ]
 
 
+def test_status_has_the_last_restart_of_the_agents_port():
+    page = {"waitingFor": [], "nodeCount": 3, "policies": []}
+    port = {"restarts": 0, "lastRestartSeconds": None, "reason": None}
+    older = lines(views.status, page)
+    assert lines(views.status, page | {"agentsPort": None}) == older
+    assert lines(views.status, page | {"agentsPort": port}) == older
+    port = {"restarts": 2, "lastRestartSeconds": 90.4, "reason": "ended\nwith status -9"}
+    assert lines(views.status, page | {"agentsPort": port})[2] == (
+        "port:      agents' port started again 2 times, last 1m30s ago: ended\\nwith status -9"
+    )
+
+
 def test_problems_and_warnings_are_counted_and_wide_has_their_texts():
     one = {
         "policy": "a/b",

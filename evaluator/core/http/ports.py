@@ -16,7 +16,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions, SchedulerPortOptions
 from evaluator.core.sources.agents.calls import Pem
-from evaluator.core.sources.agents.port_process import PortProcess
+from evaluator.core.sources.agents.port_process import PortProcess, PortRestarts
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.tls import CertificateReloader
 from plimsoll import logs
@@ -57,6 +57,7 @@ class AgentPort:
     server: AgentServer
     number: int
     certificates: CertificateReloader[Pem] | None
+    restarts: PortRestarts
 
 
 class Ports:
@@ -71,7 +72,6 @@ class Ports:
         self._urgent = tuple(port.server for port in ports if port.urgent)
         self.agents = agents
         self._streaming = False
-        self._agents_port_restarted = metrics.agents_port_restarts
         for port in self._ports:
             metrics.connections.labels(port.name).set_function(partial(_connections, port.server))
 
@@ -111,7 +111,7 @@ class Ports:
         port = PortProcess(
             str(Address(self._bind_address or "::", agents.number)),
             agents.certificates.current if agents.certificates else None,
-            restarted=self._agents_port_restarted.inc,
+            restarted=agents.restarts.note,
         )
         reserved = _DESCRIPTORS + sum(port.server.limit for port in self._ports)
         bound = await agents.server.start(port, reserved=reserved)

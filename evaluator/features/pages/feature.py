@@ -102,6 +102,7 @@ def wire(core: Core, options: PageOptions) -> Wired:
         is_leader=core.fence.is_leader,
         leader=replica.leader,
         agents=replica.agents,
+        port_restarts=core.port_restarts if AGENTS in core.options.sources else None,
         readings_from=core.options.sources,
         failing_rules=core.failing_rules,
         causes=core.causes,

@@ -29,6 +29,8 @@ _MOST_PODS = 1_000
 """Pods listed for a namespace."""
 _PODS = 50
 """Pods listed for a policy."""
+_RECENT = 600.0
+"""Seconds for which a restart of the agents' port needs attention."""
 
 
 class PolicyReports:
@@ -50,7 +52,11 @@ class PolicyReports:
         rows = await unhurried(explain.overview(known, decisions.table))
         for key, row in zip(known, rows, strict=False):  # the rows end at a limit
             row.update(self._of_features(known[key]))
-        head = {**self._sources.waiting(), "nodeCount": len(decisions.table.nodes)}
+        head = {
+            **self._sources.waiting(),
+            "nodeCount": len(decisions.table.nodes),
+            "agentsPort": self._agents_port(),
+        }
         if (more := len(known) - len(rows)) > 0:
             head["policiesMore"] = more
         if not namespace:
@@ -105,6 +111,9 @@ class PolicyReports:
             found.append(f"{nodes - agents} of {counted(nodes, 'node')} without a connected agent")
         if not (sources.is_leader() or sources.leader()):
             found.append("no leader is known")
+        port = self._agents_port()
+        if port and port["restarts"] and port["lastRestartSeconds"] < _RECENT:
+            found.append(f"the agents' port was started again ({port['reason']})")
         stale = [one["kind"] for one in self._api_server() if one["stale"]]
         return found + [f"the watch of {kind} is stale" for kind in stale]
 
@@ -115,9 +124,20 @@ class PolicyReports:
             "leads": sources.is_leader(),
             "leader": sources.leader(),
             "agents": sources.agents(),
+            "agentsPort": self._agents_port(),
             "sources": list(sources.readings_from),
             **joined(part.evaluator() for part in sources.parts()),
         }
+
+    def _agents_port(self) -> dict[str, Any] | None:
+        """Return how often the agents' port was started again, the seconds since the last time and its reason."""
+        if (restarts := self._sources.port_restarts) is None:
+            return None
+        ago, reason = None, None
+        if restarts.count:
+            ago = round(max(0.0, self._sources.clock() - restarts.at), 3)
+            reason = restarts.reason
+        return {"restarts": restarts.count, "lastRestartSeconds": ago, "reason": reason}
 
     def _api_server(self) -> list[dict[str, Any]]:
         """Return for how long each watch has received nothing; null if it never did."""

@@ -19,6 +19,7 @@ from evaluator.core.policy.problems import with_similar
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
 from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
+from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.features.pages.explain.states import Since, never
 
 
@@ -122,6 +123,8 @@ class PageSources:
     is_leader: Callable[[], bool] = lambda: True
     leader: Callable[[], str] = str
     agents: Callable[[], int | None] = lambda: None
+    port_restarts: PortRestarts | None = None
+    """Of the agents' port; None if agents are no source."""
     readings_from: Sequence[str] = ()
     """The sources of readings, by name."""
     failing_rules: FailingRuleIndex = field(default_factory=FailingRuleIndex)

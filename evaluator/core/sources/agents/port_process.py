@@ -11,6 +11,7 @@ import random
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -28,6 +29,7 @@ from evaluator.core.sources.agents.calls import (
 )
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.text import one_line
 
 log = logs.get(__name__)
 
@@ -42,6 +44,7 @@ needs 70 KB. The table doubles when it is full.
 """
 _ENDING = 5.0
 """Seconds for which the process may end calls."""
+_LONGEST_REASON = 200
 
 
 class RemoteCall:
@@ -103,6 +106,28 @@ class RemoteCall:
             self._frames.send(FrameKind.END, self._number, json.dumps(status).encode())
 
 
+class PortRestarts:
+    """How often the port's process was started again; `at` (seconds of the clock) and `reason` are of the last time."""
+
+    def __init__(
+        self,
+        counted: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`counted` is called for each restart."""
+        self._counted = counted
+        self._clock = clock
+        self.count = 0
+        self.at = 0.0
+        self.reason = ""
+
+    def note(self, reason: str) -> None:
+        """Count a restart."""
+        self.count += 1
+        self.at, self.reason = self._clock(), reason
+        self._counted()
+
+
 class PortProcess:
     """A port whose gRPC server runs in another process."""
 
@@ -111,9 +136,9 @@ class PortProcess:
         address: str,
         certificate: Callable[[], Pem] | None = None,
         *,
-        restarted: Callable[[], None] = lambda: None,
+        restarted: Callable[[str], None] = lambda _reason: None,
     ) -> None:
-        """`certificate` returns the current one; None: plain text. `restarted` is called when the process had ended."""
+        """`certificate` returns the current one; None: plain text. `restarted` receives the reason when the process ended."""
         self._address = address
         self._certificate = certificate
         self._restarted = restarted
@@ -123,6 +148,7 @@ class PortProcess:
         self._listening: asyncio.Future[int]
         self._frames: FrameSocket | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._killed_because = ""
         self._calls: dict[int, tuple[RemoteCall, asyncio.Task[None]]] = {}
         self._tasks: list[asyncio.Task[NoReturn]] = []
         self._backoff = Backoff(random.random, first=0.2, longest=10.0)
@@ -156,14 +182,16 @@ class PortProcess:
         """Run the process, and another one whenever it ends."""
         while True:
             try:
-                reason = f"ended with status {await self._run()}"
+                status = await self._run()
+                reason = self._killed_because or f"ended with status {status}"
             except OSError as error:  # too many processes or files
                 reason = f"cannot be started: {error}"
             if not self._listening.done():
                 self._listening.set_exception(OSError(f"the process of the agents' port {reason}"))
-            wait = self._backoff.next()
+            self._killed_because = ""
+            wait, reason = self._backoff.next(), one_line(reason, _LONGEST_REASON)
             log.warning("the agents' port is started again", reason=reason, after=wait)
-            self._restarted()
+            self._restarted(reason)
             await asyncio.sleep(wait)
 
     async def _run(self) -> int:
@@ -227,8 +255,7 @@ class PortProcess:
         if not self._listening.done():
             self._listening.set_exception(OSError(reason))
         elif self._process is not None:
-            log.warning("the agents' port cannot listen", error=reason)
-            self._process.kill()
+            self._kill(self._process, f"cannot listen: {reason}")
 
     async def _serve_call(self, call: RemoteCall) -> None:
         try:
@@ -250,8 +277,12 @@ class PortProcess:
             if (process := self._process) is not None:
                 taken, places = _memory(process.pid)
                 if taken > (bound := _MOST_MEMORY + _MEMORY_PER_CONNECTION * places):
-                    log.warning("the agents' port takes too much memory", bytes=taken, most=bound)
-                    process.kill()
+                    self._kill(process, f"took {taken >> 20} MiB of memory, at most {bound >> 20}")
+
+    def _kill(self, process: "subprocess.Popen[bytes]", reason: str) -> None:
+        """End the process; it is started again for this reason."""
+        self._killed_because = reason
+        process.kill()
 
     def _send_certificate(self) -> None:
         if self._certificate is None or self._frames is None:

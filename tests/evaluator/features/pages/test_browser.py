@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from evaluator.core.pages import PagePart
+from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.features.pages.rendering import Drawing
-from tests.evaluator.features.pages.conftest import Html, body, filled
+from tests.evaluator.features.pages.conftest import Html, PagesOfPolicies, body, filled
 from wire.codec import Delta
 
 
@@ -85,6 +86,29 @@ async def test_overview_says_in_one_line_whether_all_is_well(pages, demo, parsed
     object.__setattr__(observed, "observed_by", "--observe")
     pages.know(observed, nodes=("a", "b"))
     assert (await data(pages, "/"))["attention"] == []
+
+
+async def test_restart_of_the_agents_port_is_shown_with_its_reason(demo):
+    restarts = PortRestarts(clock=lambda: pages.now)
+    pages = filled(PagesOfPolicies(port_restarts=restarts), demo)
+    none = {"restarts": 0, "lastRestartSeconds": None, "reason": None}
+    for target in ("/explain", "/"):
+        found = await data(pages, target)
+        assert found.get("evaluator", found)["agentsPort"] == none
+    assert "agents' port" not in (await pages.html("/")).text.lower()
+    for reason in ("ended with status -9", "took 300 MiB of memory, at most 256"):
+        restarts.note(reason)
+    pages.now += 90.0
+    last = {"restarts": 2, "lastRestartSeconds": 90.0, "reason": restarts.reason}
+    for target in ("/explain", "/explain/ns", "/"):
+        found = await data(pages, target)
+        assert found.get("evaluator", found)["agentsPort"] == last
+    shown = "Agents' port started again 2 times, last 90 s ago: took 300 MiB of memory, at most 256"
+    assert shown in (await pages.html("/")).text
+    phrase = "the agents' port was started again (took 300 MiB of memory, at most 256)"
+    assert phrase in (await data(pages, "/"))["attention"]
+    pages.now += 600.0
+    assert phrase not in (await data(pages, "/"))["attention"]
 
 
 async def test_policy_lists_nodes_that_differ_with_times_and_timers(pages, demo):

@@ -19,7 +19,10 @@ FIELDS = {
             *("waitingFor", "nodeCount", "attention"),
             *("evaluator", "apiServer", "window", "policies"),
         },
-        "evaluator": {"version", "leads", "leader", "agents", "sources", "gangs", "scorers"},
+        "evaluator": {
+            *("version", "leads", "leader", "agents", "agentsPort", "sources"),
+            *("gangs", "scorers"),
+        },
         "apiServer.0": {"kind", "silentSeconds", "stale"},
         "window": WINDOW,
         "policies.0": {

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -48,9 +49,7 @@ class Site:
     def __init__(self, **limits):
         self.restarts = asyncio.Queue()
         self.evaluator = Evaluator(**limits)
-        self.process = PortProcess(
-            "127.0.0.1:0", restarted=lambda: self.restarts.put_nowait(self.process.pid)
-        )
+        self.process = PortProcess("127.0.0.1:0", restarted=self.restarts.put_nowait)
 
     async def start(self):
         self.evaluator.want("a")
@@ -113,7 +112,7 @@ async def test_port_is_opened_again_on_the_same_number_when_its_process_was_kill
     os.kill(site.process.pid, signal.SIGKILL)
     assert (await node.ended())[0] is grpc.StatusCode.UNAVAILABLE
     async with asyncio.timeout(PATIENCE):
-        await site.restarts.get()
+        assert await site.restarts.get() == "ended with status -9"
         while True:
             again = await agent()
             with contextlib.suppress(grpc.aio.AioRpcError):
@@ -144,8 +143,8 @@ async def test_process_that_cannot_be_started_is_an_os_error_and_later_tried_aga
         await Evaluator().agents.start(PortProcess("127.0.0.1:0"))
     os.kill(site.process.pid, signal.SIGKILL)
     async with asyncio.timeout(PATIENCE):
-        for _ in range(2):  # the end, and a failed start
-            await site.restarts.get()
+        assert await site.restarts.get() == "ended with status -9"
+        assert await site.restarts.get() == "cannot be started: no more processes"
         monkeypatch.setattr(port_process, "_spawn", spawn)
         await eventually(lambda: site.process.pid)
 
@@ -205,7 +204,8 @@ async def test_header_lists_take_the_memory_of_the_process_which_is_ended_beyond
         await peer.send(frame(HEADERS, 0, 1, rawh2.call_headers()))
         await peer.send(*[frame(CONTINUATION, 0, 1, fields)] * (12 << 20 >> 14))
     async with asyncio.timeout(PATIENCE):
-        await site.restarts.get()
+        reason = await site.restarts.get()
+    assert re.fullmatch(r"took \d+ MiB of memory, at most \d+", reason)
     assert own.memory_info().rss < before + (40 << 20), "the client's share of this process"
     for peer in peers:
         peer.vanish()
