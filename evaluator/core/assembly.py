@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any
 from weakref import WeakValueDictionary
 
+from evaluator.core import tls
 from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.catalog import shipped
 from evaluator.core.http.ports import AgentPort, SchedulerPort
@@ -30,7 +31,6 @@ from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeP
 from evaluator.core.readings.store import Store
 from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import authn
-from evaluator.core.sources.agents.options import Files, certificates
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.build import SourceDependencies, assemble
@@ -192,9 +192,9 @@ class Core:
             return None
         certificate = None
         if not options.agents_plain:
-            certificate = certificates(
+            certificate = authn.certificates(
                 options,
-                Files(options.cert, options.key, options.cacert),
+                tls.Files(options.cert, options.key, options.cacert),
                 on_change=self.metrics.reloaded("agents"),
             )
         return AgentPort(server, options.agent_port, certificate, self.port_restarts)

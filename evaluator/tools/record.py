@@ -14,11 +14,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from evaluator.core import tls
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents import authn
-from evaluator.core.sources.agents.options import AgentOptions, Files, certificates
+from evaluator.core.sources.agents.options import AgentOptions
 from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.tls import TlsError
@@ -239,7 +240,9 @@ async def _listening(
             authorizer=authn.authorizer(options, api, plain=plain),
             limits=options.agent_limits.for_metrics(len(metrics)),
         )
-        certificate = None if plain else certificates(options, Files("", "")).current
+        certificate = (
+            None if plain else authn.certificates(options, tls.Files("", "", None)).current
+        )
         host = options.bind_address
         bound = await server.start(
             PortProcess(str(Address(host or "::", options.agent_port)), certificate)

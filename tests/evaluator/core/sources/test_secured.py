@@ -14,11 +14,11 @@ from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn
-from evaluator.core.sources.agents.authn import Authorizer
+from evaluator.core.sources.agents.authn import Authorizer, loaded
 from evaluator.core.sources.agents.grpc_port import GrpcPort
-from evaluator.core.sources.agents.options import AgentLimits, Files, loaded
+from evaluator.core.sources.agents.options import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
-from evaluator.core.tls import TlsError
+from evaluator.core.tls import Files, TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 

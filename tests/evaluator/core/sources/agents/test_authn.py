@@ -1,4 +1,4 @@
-"""The node that a certificate or token stands for, and that it must exist."""
+"""The node that a certificate or token stands for, and that it must exist; the files of the port's own certificate."""
 
 import pytest
 
@@ -9,10 +9,12 @@ from evaluator.core.sources.agents.authn import (
     Bound,
     authorizer,
     bound,
+    certificates,
     is_node_name,
     node_names,
 )
 from evaluator.core.sources.agents.grpc_port import bearer, certified
+from evaluator.core.tls import Files, TlsError
 
 NODE = "authentication.kubernetes.io/node-name"
 POD = "authentication.kubernetes.io/pod-name"
@@ -113,3 +115,15 @@ def test_a_node_must_exist():
     known = authorizer(Settings(), None, plain=True, exists=lambda node: node == "node-b")
     assert known.missing("node-b") is None
     assert known.missing("node-a").sentence == "there is no node node-a in the cluster"
+
+
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ({}, "/no/c with key /no/k"),
+        ({"agent_cert": "/no/x", "agent_key": "/no/y"}, "/no/x with key /no/y"),
+    ],
+)
+def test_agent_port_uses_the_scheduler_certificates_by_default(given, names):
+    with pytest.raises(TlsError, match=names):
+        certificates(Settings(**given), Files("/no/c", "/no/k", "/no/a"))

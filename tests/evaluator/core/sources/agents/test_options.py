@@ -1,4 +1,4 @@
-"""The flags of the agents' port, and the resulting limits and certificates."""
+"""The flags of the agents' port, and the resulting limits."""
 
 import argparse
 from pathlib import Path
@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.config import Settings
-from evaluator.core.sources.agents.options import AgentLimits, Files, certificates
-from evaluator.core.tls import TlsError
+from evaluator.core.sources.agents.options import AgentLimits
 from plimsoll import flags
 from wire import telemetry_pb2
 
@@ -57,15 +56,3 @@ def test_grpc_option_names_exist_in_the_library():
     for name, value in AgentLimits().channel_options(connections=1):
         assert name.encode() + b"\0" in known, name
         assert isinstance(value, int)
-
-
-@pytest.mark.parametrize(
-    ("given", "names"),
-    [
-        ({}, "/no/c with key /no/k"),
-        ({"agent_cert": "/no/x", "agent_key": "/no/y"}, "/no/x with key /no/y"),
-    ],
-)
-def test_agent_port_uses_the_scheduler_certificates_by_default(given, names):
-    with pytest.raises(TlsError, match=names):
-        certificates(Settings(**given), Files("/no/c", "/no/k", "/no/a"))

@@ -13,9 +13,10 @@ import psutil
 import pytest
 
 from evaluator.core.sources.agents import port_process
+from evaluator.core.sources.agents.authn import loaded
 from evaluator.core.sources.agents.calls import CallEndedError, ServerOptions
-from evaluator.core.sources.agents.options import Files, loaded
 from evaluator.core.sources.agents.port_process import PortProcess
+from evaluator.core.tls import Files
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
 from tests.eventually import eventually
 from tests.patience import PATIENCE
@@ -154,7 +155,7 @@ async def test_certificate_may_have_comments_of_any_encoding(tmp_path, authority
     (tmp_path / "crt").write_bytes(
         "# Zertifikat f\u00fcr Agenten\n".encode("latin-1") + file.read_bytes()
     )
-    pem = loaded(Files(str(tmp_path / "crt"), str(key))).current
+    pem = loaded(Files(str(tmp_path / "crt"), str(key), None)).current
     evaluator = Evaluator()
     evaluator.want("a")
     port = await evaluator.agents.start(PortProcess("127.0.0.1:0", pem))
