@@ -50,12 +50,12 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
 
 
 def _port_restarts(port: Page | None, style: Style) -> Iterator[str]:
-    """Yield when and why the agents' port was last started again, if it was."""
+    """Yield the time and reason of the last restart of the agents' port, if there was one."""
     if port and port["restarts"]:
         times = counted(port["restarts"], "time")
         ago = format_duration(round(port["lastRestartSeconds"]))
         yield style.doubtful(
-            f"port:      agents' port started again {times}, last {ago} ago: {as_text(port['reason'])}"
+            f"port:      agents' port restarted {times}, last {ago} ago: {as_text(port['reason'])}"
         )
 
 

@@ -171,7 +171,7 @@ class Metrics:
         )
         self.agents_port_restarts = Counter(
             "plimsoll_agents_port_restarts",
-            "Times that the process of the agents' port had ended and was started again.",
+            "Restarts of the process that runs gRPC for agents.",
             registry=self.registry,
         )
         self.reports = Counter(

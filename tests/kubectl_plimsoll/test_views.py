@@ -187,7 +187,7 @@ def test_status_has_the_last_restart_of_the_agents_port():
     assert lines(views.status, page | {"agentsPort": port}) == older
     port = {"restarts": 2, "lastRestartSeconds": 90.4, "reason": "ended\nwith status -9"}
     assert lines(views.status, page | {"agentsPort": port})[2] == (
-        "port:      agents' port started again 2 times, last 1m30s ago: ended\\nwith status -9"
+        "port:      agents' port restarted 2 times, last 1m30s ago: ended\\nwith status -9"
     )
 
 

@@ -113,7 +113,7 @@ class PolicyReports:
             found.append("no leader is known")
         port = self._agents_port()
         if port and port["restarts"] and port["lastRestartSeconds"] < _RECENT:
-            found.append(f"the agents' port was started again ({port['reason']})")
+            found.append(f"the agents' port restarted ({port['reason']})")
         stale = [one["kind"] for one in self._api_server() if one["stale"]]
         return found + [f"the watch of {kind} is stale" for kind in stale]
 
@@ -130,7 +130,7 @@ class PolicyReports:
         }
 
     def _agents_port(self) -> dict[str, Any] | None:
-        """Return how often the agents' port was started again, the seconds since the last time and its reason."""
+        """Return the number of restarts of the agents' port, the seconds since the last one and its reason."""
         if (restarts := self._sources.port_restarts) is None:
             return None
         ago, reason = None, None

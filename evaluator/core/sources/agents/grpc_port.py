@@ -47,7 +47,7 @@ class GrpcPort:
         except RuntimeError as error:
             # gRPC does not say why.
             raise OSError(
-                f"cannot listen for agents on {self._address}: in use, or no address of this machine"
+                f"cannot listen for agents on {self._address}: in use, or not an address of this machine"
             ) from error
         await server.start()
         self._server = server

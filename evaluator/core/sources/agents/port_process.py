@@ -107,7 +107,7 @@ class RemoteCall:
 
 
 class PortRestarts:
-    """How often the port's process was started again; `at` (seconds of the clock) and `reason` are of the last time."""
+    """Restarts of the port's process; `at` (seconds of the clock) and `reason` are of the last one."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class PortProcess:
                 self._listening.set_exception(OSError(f"the process of the agents' port {reason}"))
             self._killed_because = ""
             wait, reason = self._backoff.next(), one_line(reason, _LONGEST_REASON)
-            log.warning("the agents' port is started again", reason=reason, after=wait)
+            log.warning("restarting the agents' port", reason=reason, after=wait)
             self._restarted(reason)
             await asyncio.sleep(wait)
 

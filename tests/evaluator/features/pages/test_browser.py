@@ -103,9 +103,9 @@ async def test_restart_of_the_agents_port_is_shown_with_its_reason(demo):
     for target in ("/explain", "/explain/ns", "/"):
         found = await data(pages, target)
         assert found.get("evaluator", found)["agentsPort"] == last
-    shown = "Agents' port started again 2 times, last 90 s ago: took 300 MiB of memory, at most 256"
+    shown = "Agents' port restarted 2 times, last 90 s ago: took 300 MiB of memory, at most 256"
     assert shown in (await pages.html("/")).text
-    phrase = "the agents' port was started again (took 300 MiB of memory, at most 256)"
+    phrase = "the agents' port restarted (took 300 MiB of memory, at most 256)"
     assert phrase in (await data(pages, "/"))["attention"]
     pages.now += 600.0
     assert phrase not in (await data(pages, "/"))["attention"]
