@@ -1,4 +1,4 @@
-"""One browser and one sandbox for all tests of a process, and the checks that every page has to pass."""
+"""One browser for all tests of a process, one sandbox for the tests of a module, and the checks that every page has to pass."""
 
 from pathlib import Path
 
@@ -9,10 +9,11 @@ from tests import chromium
 
 CHECKS = Path(__file__).with_name("checks.js").read_text()
 WIDTHS = (360, 1440)
-LOOP = {"scope": "session", "loop_scope": "session"}
+LOOP = {"scope": "module", "loop_scope": "session"}
+"""Of what a module looks at: a sandbox that ran until the end of the process would take a core's time meanwhile."""
 
 
-@pytest_asyncio.fixture(**LOOP)
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def browser():
     async with chromium.launched() as running:
         yield running
