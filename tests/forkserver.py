@@ -5,6 +5,7 @@ answers are the pid and, later, the exit status. The server and its forks end wh
 """
 
 import array
+import atexit
 import contextlib
 import gc
 import importlib
@@ -97,8 +98,36 @@ def _request(connection: socket.socket) -> tuple[list[str], dict[str, str], list
     return argv, env, fds.tolist()
 
 
+def _leave(statuses: list[int]) -> None:
+    """End a fork that returned or exited with a status, at the end of all that runs at exit, and free no object.
+
+    Freeing writes to all objects of the modules, and so copies their pages: 40 ms of CPU for each fork.
+    """
+    if statuses:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(statuses[0])
+
+
+def _run(argv: list[str], statuses: list[int]) -> None:
+    try:
+        if argv[0] == "-m":
+            sys.argv = argv[1:]
+            runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
+        else:
+            sys.argv = argv
+            runpy.run_path(argv[0], run_name="__main__")
+        statuses.append(0)
+    except SystemExit as end:
+        if isinstance(end.code, int | None):  # Python prints others
+            statuses.append(end.code or 0)
+        raise
+
+
 def main() -> None:
     program, number = sys.argv[1:]
+    statuses: list[int] = []
+    atexit.register(_leave, statuses)  # what is registered first is called last
     listener = socket.socket(fileno=int(number))
     select.select([listener, sys.stdin], [], [])  # it may never be asked
     for module in (f"{program}.main", *_ON_DEMAND.get(program, ())):
@@ -106,13 +135,7 @@ def main() -> None:
     if program == "agent":
         importlib.import_module("collectors.registry").entries()  # imports all collectors
     gc.freeze()  # a collection would write to the objects of these modules, and so copy their pages in each fork
-    argv = Server(listener).serve()
-    if argv[0] == "-m":
-        sys.argv = argv[1:]
-        runpy.run_module(argv[1], run_name="__main__", alter_sys=True)
-    else:
-        sys.argv = argv
-        runpy.run_path(argv[0], run_name="__main__")
+    _run(Server(listener).serve(), statuses)
 
 
 if __name__ == "__main__":
