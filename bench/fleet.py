@@ -11,12 +11,11 @@ not counted as the evaluator's:
 """
 
 import asyncio
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import ForkServerProcess
 from types import TracebackType
 from typing import Any
 
@@ -26,8 +25,7 @@ import numpy as np
 from bench import fleetagent
 from bench.authority import Authority
 from bench.fleetagent import COLUMNS, HABITS, Column, Habits
-
-_CONTEXT = multiprocessing.get_context("spawn")
+from bench.processes import FORKED
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +63,10 @@ class Fleet:
         self.nodes = list(nodes)
         self._count = max(1, min(processes, len(self.nodes)))
         self._authority = authority
-        self._shared = _CONTEXT.Array("d", len(self.nodes) * COLUMNS, lock=False)
-        self._orders = _CONTEXT.Array("d", HABITS, lock=False)
+        self._shared = FORKED.Array("d", len(self.nodes) * COLUMNS, lock=False)
+        self._orders = FORKED.Array("d", HABITS, lock=False)
         self._table = np.frombuffer(self._shared).reshape(-1, COLUMNS)
-        self._processes: list[SpawnProcess] = []
+        self._processes: list[ForkServerProcess] = []
         self.habits = habits or Habits()
 
     @property
@@ -84,7 +82,7 @@ class Fleet:
         """Start connecting."""
         for number in range(self._count):
             mine = slice(number, None, self._count)
-            process = _CONTEXT.Process(
+            process = FORKED.Process(
                 target=fleetagent.run,
                 args=(
                     self._address,

@@ -3,10 +3,13 @@
 import contextlib
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +19,21 @@ from sandbox.processes import loopback_environment
 _PATIENCE = 10.0
 
 
+FORKED = multiprocessing.get_context("forkserver")
+"""Starts processes as forks of one that has imported the benchmark, which takes a second of CPU each time."""
+
+
 @contextlib.contextmanager
-def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[Any, Any]"]:
-    """Run a function in a separate process; its first argument is the other end of the yielded connection."""
-    context = multiprocessing.get_context("spawn")
+def beside(
+    target: Callable[..., None], *args: object, measured: bool = False
+) -> Iterator["Connection[Any, Any]"]:
+    """Run a function in a separate process; its first argument is the other end of the yielded connection.
+
+    `measured`: it shares no memory with others, as its size is measured.
+    """
+    context: BaseContext = multiprocessing.get_context("spawn") if measured else FORKED
     ours, theirs = context.Pipe()
-    process = context.Process(
-        target=_ending_with, args=(os.getpid(), target, theirs, *args), daemon=True
-    )
+    process = context.Process(target=_ending_with_parent, args=(target, theirs, *args), daemon=True)
     process.start()
     theirs.close()  # so that the death of the process closes the connection
     try:
@@ -33,10 +43,18 @@ def beside(target: Callable[..., None], *args: object) -> Iterator["Connection[A
         process.join()
 
 
-def _ending_with(parent: int, target: Callable[..., None], *args: object) -> None:
-    """Run a function in this process, which is killed when its parent is: nothing else would end it then."""
-    pdeathsig.end_with(parent)
+def _ending_with_parent(target: Callable[..., None], *args: object) -> None:
+    """Run a function in this process, which is killed when the benchmark is: nothing else would end it then."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     target(*args)
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the benchmark; the kernel would tell that of the process that this one is a fork of."""
+    benchmark = multiprocessing.parent_process()
+    assert benchmark is not None
+    benchmark.join()
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 @contextlib.contextmanager

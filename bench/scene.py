@@ -68,7 +68,7 @@ def steady(sizes: Sizes, count: int) -> Iterator[Scene]:
         failing = dict.fromkeys(cluster.violating(first), f"{cluster.POD_POLICY} is violated")
         scores = cluster.scores(second, found.names)
         spec = baseline.Spec(found.authority, failing, scores)
-        with processes.beside(baseline.run, spec) as connection:
+        with processes.beside(baseline.run, spec, measured=True) as connection:
             ours = Server(found.evaluator.pid, found.evaluator.port, found.authority)
             pid, port = connection.recv()
             yield Scene(found, sizes, ours, Server(pid, port, found.authority))
