@@ -64,7 +64,7 @@ BY_THE_HANDLER = {
 """Rejections that the handler of a port takes part in. The server refuses all others by the header, alike on every port."""
 PORTS = {
     "ops": {*REJECTIONS},
-    "extender": {*REJECTIONS},
+    "extender": {*BY_THE_HANDLER, "too many fields"},
     "gangs": {*BY_THE_HANDLER, "too many fields"},
     "custom": {*BY_THE_HANDLER, "too many fields"},
 }
