@@ -1,5 +1,7 @@
 """A fifth strategy, and a third action on nodes, are a folder and a line: both are added to a copy of the tree."""
 
+import contextlib
+import json
 import os
 import shutil
 import subprocess
@@ -127,6 +129,22 @@ def store(**values):
 
 RULES = {"rules": [{"metricname": "heat", "operator": "GreaterThan", "target": 80}]}
 """
+FORKS = """
+import json, os, sys, traceback
+import evaluator.app
+
+for line in sys.stdin:
+    if not (child := os.fork()):
+        raised = ""
+        try:
+            exec(json.loads(line))
+        except BaseException:
+            raised = traceback.format_exc()
+        print(json.dumps(raised), flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+"""Runs each script in a fork of its own, and prints what it raised: importing takes longer than any script."""
 
 
 class Tree:
@@ -153,18 +171,26 @@ class Tree:
         assert source.count(before) == 1, f"{module} has not one {before!r}"
         path.write_text(source.replace(before, text + before))
 
-    def run(self, script):
-        """Run a script with the copy's packages; return what it printed. It fails by an assertion."""
-        done = subprocess.run(
-            [sys.executable, "-c", COMMON + textwrap.dedent(script)],
+    @contextlib.contextmanager
+    def running(self):
+        """Run a process that `run` forks."""
+        with subprocess.Popen(
+            [sys.executable, "-c", COMMON + FORKS],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(self.folder)},
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            check=False,
-        )
-        assert not done.returncode, done.stderr
-        return done.stdout
+        ) as self._process:
+            yield self
+            self._process.stdin.close()
+
+    def run(self, script):
+        """Run a script with the copy's packages. It fails by an assertion."""
+        self._process.stdin.write(f"{json.dumps(textwrap.dedent(script))}\n")
+        self._process.stdin.flush()
+        raised = json.loads(self._process.stdout.readline())
+        assert not raised, raised
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +199,8 @@ def fifth(tmp_path_factory):
     tree = Tree(tmp_path_factory.mktemp("strategy"))
     tree.add_feature("reboot", FEATURE)
     tree.insert("core/policy/strategies.py", "\n\nSTRATEGIES:", ROW)
-    return tree
+    with tree.running():
+        yield tree
 
 
 @pytest.fixture(scope="module")
@@ -181,13 +208,12 @@ def cordoning(tmp_path_factory):
     """A tree with a further action on nodes: its folder."""
     tree = Tree(tmp_path_factory.mktemp("action"))
     tree.add_feature("cordon", CORDON)
-    return tree
+    with tree.running():
+        yield tree
 
 
 def test_added_strategy_is_parsed_and_decided(fifth):
     fifth.run("""
-        import evaluator.app
-
         made = policy({"reboot": RULES})
         assert not made.problems, made.problems
         assert policy({"restart": RULES}).problems == (
