@@ -92,9 +92,22 @@ class CallPort(Protocol):
         ...
 
 
+WINDOW = 4 << 10
+"""Bytes of a call's messages (`size`) that its port sends before the evaluator asks for more; the last one may exceed them."""
+FIRST_WINDOW = 1
+"""That of a call that begins, hence one message: its client is not admitted yet."""
+_OBJECT = 64
+"""Bytes of a message besides its own, at least."""
 _HEAD = struct.Struct("=IIB")
+_GATHERED = 0.01
+"""Seconds for which frames wait for others."""
 _CHUNK = 256 << 10
-"""Bytes that are read at once."""
+"""Bytes that are read at once, and that are sent at once at the latest."""
+
+
+def size(message: bytes) -> int:
+    """Return how many bytes of a window a message takes."""
+    return _OBJECT + len(message)
 
 
 class FrameKind(IntEnum):
@@ -111,7 +124,7 @@ class FrameKind(IntEnum):
     CALLED = 5
     """From the port: a call has begun, by this caller (JSON)."""
     READ = 6
-    """To the port: send the next message of the call."""
+    """To the port: the messages of a window were read, send another window."""
     MESSAGE = 7
     """From the port: the message. To the port: send it to the client."""
     LAST = 8
@@ -135,12 +148,14 @@ class Frame(NamedTuple):
 
 
 class FrameSocket:
-    """One end of a pair of Unix sockets. Frames of one turn of the event loop are sent together."""
+    """One end of a pair of Unix sockets. Frames of a few milliseconds are sent together, since each write wakes a process."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self._loop = asyncio.get_running_loop()
         self._waiting: list[bytes] = []
+        self._size = 0
 
     @classmethod
     async def of(cls, end: socket.socket) -> Self:
@@ -150,20 +165,21 @@ class FrameSocket:
     def send(self, kind: FrameKind, call: int = 0, content: bytes = b"") -> None:
         """Send a frame soon; it is lost if the other end is closed."""
         if not self._waiting:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self._waiting.append(_HEAD.pack(len(content), call, kind))
-        if content:
-            self._waiting.append(content)
+            self._loop.call_later(_GATHERED, self._flush)
+        self._waiting += _HEAD.pack(len(content), call, kind), content
+        self._size += len(content)
+        if self._size > _CHUNK:
+            self._flush()
 
-    def flush(self) -> None:
+    def _flush(self) -> None:
         """Hand the frames that wait to the socket."""
         if self._waiting and not self._writer.is_closing():
             self._writer.write(b"".join(self._waiting))
         self._waiting.clear()
+        self._size = 0
 
     async def drain(self) -> None:
         """Wait until the other end has read most of what was sent. Raises ConnectionError if it is closed."""
-        self.flush()
         await self._writer.drain()
 
     async def frames(self) -> AsyncIterator[Frame]:

@@ -14,6 +14,8 @@ import sys
 from typing import NoReturn
 
 from evaluator.core.sources.agents.calls import (
+    FIRST_WINDOW,
+    WINDOW,
     Call,
     CallEndedError,
     Code,
@@ -21,6 +23,7 @@ from evaluator.core.sources.agents.calls import (
     FrameSocket,
     Pem,
     ServerOptions,
+    size,
 )
 from evaluator.core.sources.agents.grpc_port import GrpcPort
 from plimsoll.process import memory
@@ -39,14 +42,17 @@ class RelayedCall:
         self._call = call
         self._frames = frames
         self._task = asyncio.current_task()
-        self._wanted = asyncio.Event()
+        self._room = FIRST_WINDOW
+        self._asked: asyncio.Future[None] | None = None
         self._writing: asyncio.Task[None] | None = None
         self._end: list[str] | None = None
 
     def take(self, kind: FrameKind, content: bytes) -> None:
         """Do what the evaluator asks for."""
         if kind is FrameKind.READ:
-            self._wanted.set()
+            self._room = WINDOW
+            if self._asked is not None and not self._asked.done():
+                self._asked.set_result(None)
         elif kind is FrameKind.MESSAGE:
             self._writing = asyncio.create_task(self._write(content))
         elif kind is FrameKind.END and self._end is None and self._task is not None:
@@ -57,12 +63,16 @@ class RelayedCall:
         """Relay the client's messages until either side ends the call."""
         try:
             while True:
-                await self._wanted.wait()
-                self._wanted.clear()
+                if self._room <= 0:
+                    self._asked = asyncio.get_running_loop().create_future()
+                    await self._asked
                 await self._frames.drain()
-                message = await self._call.read()
-                kind = FrameKind.LAST if message is None else FrameKind.MESSAGE
-                self._frames.send(kind, self._number, message or b"")
+                if (message := await self._call.read()) is None:
+                    break
+                self._room -= size(message)
+                self._frames.send(FrameKind.MESSAGE, self._number, message)
+            self._frames.send(FrameKind.LAST, self._number)
+            await asyncio.Event().wait()  # until the evaluator ends the call
         except asyncio.CancelledError:
             if self._end is None or self._task is None or self._task.uncancel() > 0:
                 raise  # the client has gone
@@ -155,6 +165,7 @@ def main() -> None:
     if (prctl := getattr(ctypes.CDLL(None), "prctl", None)) is not None:
         prctl(_PARENT_DEATH_SIGNAL, signal.SIGKILL)
     memory.use_one_arena()
+    memory.drop_code()
     asyncio.run(_main(int(sys.argv[1])))
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from evaluator.core.sources.agents.calls import (
+    FIRST_WINDOW,
+    WINDOW,
     CallEndedError,
     Caller,
     Code,
@@ -26,6 +28,7 @@ from evaluator.core.sources.agents.calls import (
     Pem,
     Serve,
     ServerOptions,
+    size,
 )
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -55,7 +58,9 @@ class RemoteCall:
         self._number = number
         self._frames = frames
         self._loop = asyncio.get_running_loop()
-        self._message: asyncio.Future[bytes | None] | None = None
+        self._messages: list[bytes | None] = []
+        self._room = FIRST_WINDOW
+        self._arrived: asyncio.Future[None] | None = None
         self._written: asyncio.Future[bytes] | None = None
         self._open = True
 
@@ -64,14 +69,25 @@ class RemoteCall:
         if kind is FrameKind.WRITTEN:
             if self._written is not None and not self._written.done():
                 self._written.set_result(content)
-        elif self._message is not None and not self._message.done():
-            self._message.set_result(None if kind is FrameKind.LAST else content)
+        else:
+            self._arrive(None if kind is FrameKind.LAST else content)
+
+    def _arrive(self, message: bytes | None) -> None:
+        self._messages.append(message)
+        if self._arrived is not None and not self._arrived.done():
+            self._arrived.set_result(None)
 
     async def read(self) -> bytes | None:
         """Return the next message; None after the last one."""
-        self._message = self._loop.create_future()
-        self._frames.send(FrameKind.READ, self._number)
-        return await self._message
+        if self._room <= 0:
+            self._frames.send(FrameKind.READ, self._number)
+            self._room = WINDOW
+        if not self._messages:
+            self._arrived = self._loop.create_future()
+            await self._arrived
+        message = self._messages.pop(0)
+        self._room -= size(message or b"")
+        return message
 
     async def write(self, message: bytes) -> None:
         """Send a message. Raises CallEndedError."""
@@ -94,8 +110,7 @@ class RemoteCall:
     def ended(self) -> None:
         """Stop waiting for the port, for which the call is over."""
         self._open = False
-        if self._message is not None and not self._message.done():
-            self._message.set_result(None)
+        self._arrive(None)
         if self._written is not None and not self._written.done():
             self._written.set_result(b"the call has ended")
 

@@ -14,7 +14,14 @@ import pytest
 
 from evaluator.core.sources.agents import port_process
 from evaluator.core.sources.agents.authn import loaded
-from evaluator.core.sources.agents.calls import CallEndedError, ServerOptions
+from evaluator.core.sources.agents.calls import (
+    WINDOW,
+    CallEndedError,
+    FrameKind,
+    FrameSocket,
+    ServerOptions,
+    size,
+)
 from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.tls import Files
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
@@ -24,6 +31,7 @@ from tests.security import rawh2
 from tests.security.rawh2 import CONTINUATION, HEADERS, SETTINGS, Peer, frame, report
 from wire import telemetry_pb2_grpc
 
+METHOD = "/plimsoll.telemetry.v1.Telemetry/Stream"
 NO_WINDOW = bytes([0, 4, 0, 0, 0, 0])
 """SETTINGS_INITIAL_WINDOW_SIZE 0: nothing may be sent on a stream."""
 
@@ -148,6 +156,52 @@ async def test_process_that_cannot_be_started_is_an_os_error_and_later_tried_aga
         assert await site.restarts.get() == "cannot be started: no more processes"
         monkeypatch.setattr(port_process, "_spawn", spawn)
         await eventually(lambda: site.process.pid)
+
+
+async def test_messages_are_sent_ahead_within_a_window_once_the_first_was_read(monkeypatch):
+    asked, arrived, calls = [], [], asyncio.Queue()
+
+    class Watched(FrameSocket):
+        def send(self, kind, call=0, content=b""):
+            asked.extend([call] if kind is FrameKind.READ else [])
+            super().send(kind, call, content)
+
+        async def frames(self):
+            async for one in super().frames():
+                arrived.append(one)
+                yield one
+
+    async def serve(call):
+        calls.put_nowait(call)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(port_process, "FrameSocket", Watched)
+    port = PortProcess("127.0.0.1:0")
+    address = f"127.0.0.1:{await port.open(serve, ServerOptions((), 10))}"
+    said = [b"%d" % number * 7 for number in range(400)]
+    async with grpc.aio.insecure_channel(address) as channel, asyncio.timeout(PATIENCE):
+
+        async def begun(messages):
+            stream = channel.stream_stream(METHOD)()
+            for message in messages:
+                await stream.write(message)
+            return stream, await calls.get()
+
+        async def ahead():
+            """What has arrived of a call, when that of a later one has."""
+            _, probe = await begun([b"probe"])
+            await probe.read()
+            return [f.content for f in arrived if (f.kind, f.call) == (FrameKind.MESSAGE, 1)]
+
+        stream, call = await begun(said)
+        await stream.done_writing()
+        assert await ahead() == said[:1], "its client is not admitted"
+        assert [await call.read() for _ in range(2)] == said[:2]
+        assert sum(map(size, (await ahead())[1:])) < WINDOW + size(said[-1])
+        assert [await call.read() for _ in range(398)] == said[2:]
+        assert await call.read() is None
+    assert asked.count(1) <= 10, "of 400 messages"
+    await port.close()
 
 
 async def test_certificate_may_have_comments_of_any_encoding(tmp_path, authority):
