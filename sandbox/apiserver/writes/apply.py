@@ -115,12 +115,12 @@ def _claim(managed: Managed, entry: Entry, changed: Fields, removed: Fields) -> 
     }
     before = managed[entry.identity][1] if entry.identity in managed else fieldsets.EMPTY
     after = (before - removed) | changed
-    claimed[entry.identity] = (_dated(managed, entry, after), after)
+    claimed[entry.identity] = entry, after
     return claimed
 
 
 def _dated(managed: Managed, entry: Entry, owned: Fields) -> Entry:
-    """Return the entry with the time of the last change of its fields."""
+    """Return the entry of an apply, with the earlier time if it owns the same fields."""
     if entry.identity not in managed or managed[entry.identity][1] != owned:
         return entry
     return dataclasses.replace(entry, time=managed[entry.identity][0].time)
@@ -181,6 +181,8 @@ def merged(resource: Resource, current: Json, config: Json, entry: Entry, *, for
     if last:
         obj = _pruned(obj, managed, last, topology)
     changed, removed = fieldsets.compare(current, obj, topology)
+    if changed or removed:
+        managed[entry.identity] = entry, owned
     conflicts = [
         (owner, owned_by & changed - _UNOWNED)
         for identity, (owner, owned_by) in sorted(managed.items())

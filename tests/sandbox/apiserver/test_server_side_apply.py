@@ -2,6 +2,8 @@
 
 import pytest
 
+from plimsoll import rfc3339
+
 NODE = "/api/v1/nodes/node-a"
 MERGE = "application/merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
@@ -104,6 +106,18 @@ async def test_identical_apply_changes_nothing_and_sends_no_event(api, uid, cloc
     assert again.code == 200
     assert again.version == first.version
     assert event["object"]["metadata"]["labels"]["mark"] == "x"
+
+
+async def test_changed_value_of_the_same_owner_has_a_new_time(api, uid, clock):
+    """As kube-apiserver 1.36 does it, for patches and for apply."""
+    for value in "1234":
+        clock.now += 60
+        if value in "12":
+            reply = await api.patch(NODE, {"metadata": {"labels": {"a": value}}})
+        else:
+            reply = await api.apply(NODE, config({"a": value}), force="true")
+        times = [entry["time"] for entry in reply.body["metadata"]["managedFields"]]
+        assert max(times) == rfc3339.seconds(clock.now)
 
 
 async def test_different_value_of_another_owner_conflicts_and_applies_nothing(api, uid):
