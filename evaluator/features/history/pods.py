@@ -20,7 +20,7 @@ from evaluator.features.history.history import History
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339
 from plimsoll.http.pieces import unhurried
-from plimsoll.text import counted
+from plimsoll.text import counted, one_line
 
 _WAITING = 256
 """Answers that are not looked at yet; further ones replace the oldest: kube-scheduler does not wait for the history."""
@@ -150,13 +150,15 @@ class PodDecisions:
             known is None or (known.refused, known.policy) != (made.refused, made.policy)
         ):
             verb = "would be refused" if policy.observed else "refused"
-            text = f"{answer.refused} of {counted(answer.candidates, 'node')} {verb}"
+            count = f"{answer.refused} of {counted(answer.candidates, 'node')} {verb}"
+            (node, reason), *more = answer.named
+            text = f"{count}{', such as' if more else ':'} {node} ({reason})"
             self._history.add(
                 Kind.REFUSED,
                 answer.at,
                 policy=policy.key,
                 pod=pod,
-                text=text,
+                text=one_line(text),
                 observed=policy.observed,
             )
         self._keep(pod, made)

@@ -116,7 +116,11 @@ def test_retries_with_the_same_result_are_one_record(world):
     world.read(9000.0)
     world.filter()
     list(world.pods.steps())
-    assert world.texts(Kind.REFUSED) == ["2 of 3 nodes refused", "1 of 3 nodes refused"]
+    reason = "(violating demo: m_bytes GreaterThan 1500)"
+    assert world.texts(Kind.REFUSED) == [
+        f"2 of 3 nodes refused, such as node-a {reason}",
+        f"1 of 3 nodes refused: node-b {reason}",
+    ]
 
 
 @alone
