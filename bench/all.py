@@ -41,6 +41,7 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "scrape": (),
     "relabel": (),
     "backtest": (),
+    "aftermath": (),
 }
 """Programs of this folder by name, with their arguments."""
 

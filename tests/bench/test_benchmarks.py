@@ -131,6 +131,17 @@ def test_scorers_benchmark_runs():
         assert "met" in line
 
 
+def test_aftermath_benchmark_runs():
+    lines = {line["case"]: line for line in lines_of("aftermath", "--rounds=1")}
+    assert len(lines) == 10
+    for line in lines.values():
+        for source in ("cluster", "without_events", "log", "history", "restarted", "file"):
+            assert 0 <= line[source] <= line["facts"]
+        assert line["without_events"] <= line["cluster"]
+    reading = lines["and with which reading"]
+    assert (reading["log"], reading["history"], reading["file"]) == (0, 1, 1)
+
+
 def test_signals_benchmark_runs():
     lines = lines_of("signals", "--faults=1")
     assert [line["case"] for line in lines] == ["hung", "xid", "ext4"]
