@@ -10,6 +10,7 @@ from typing import Any
 
 LATEST = Path(__file__).resolve().parent.parent / "bench/results/latest.json"
 SIGNALS = LATEST.with_name("signals.json")
+AFTERMATH = LATEST.with_name("aftermath.json")
 
 Line = Mapping[str, Any]
 
@@ -131,6 +132,28 @@ def faults() -> Iterator[str]:
     yield ""
     machine = run["machine"]
     yield f"Measured {run['at'][:10]}: {machine['cores']} cores of {machine['cpu']} (`bench/signals.py`)."
+
+
+_RECORDS = {
+    "cluster": "objects and Events",
+    "without_events": "objects, after an hour",
+    "log": "log",
+    "history": "history",
+    "restarted": "after a restart",
+    "file": "`--historyFile`",
+}
+
+
+def answers() -> Iterator[str]:
+    """Return the table of the questions that each record answers, for history.md."""
+    run = read(AFTERMATH)
+    yield f"| question | times | {' | '.join(_RECORDS.values())} |"
+    yield "|---|" + "---:|" * (1 + len(_RECORDS))
+    for line in run["benchmarks"]["aftermath"]["lines"]:
+        figures = " | ".join(str(line[name]) for name in ("facts", *_RECORDS))
+        yield f"| {line['case']} | {figures} |"
+    yield ""
+    yield f"Measured {run['at'][:10]} at commit `{run['commit'][:10]}` (`bench/aftermath.py`)."
 
 
 def read(file: Path = LATEST) -> Line:

@@ -71,6 +71,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     yield readme, figures.into(text, placement.summary(), "placement")
     problems = HERE / "node-problem-detector.md"
     yield problems, figures.into(problems.read_text(), figures.faults(), "faults")
+    history = HERE / "history.md"
+    yield history, figures.into(history.read_text(), figures.answers(), "answers")
     backtest = HERE / "backtest.md"
     yield backtest, figures.into(backtest.read_text(), placement.error_table(), "error")
     yield HERE / "placement.svg", placement.picture()
