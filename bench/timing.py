@@ -82,6 +82,7 @@ class _Selector(selectors.DefaultSelector):
     def __init__(self) -> None:
         super().__init__()
         self.skipped = 0.0
+        self.skips = True
 
     def now(self) -> float:
         """Return the CPU time of this thread and the skipped time, in seconds."""
@@ -89,8 +90,8 @@ class _Selector(selectors.DefaultSelector):
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what is ready; without anything, skip the timeout."""
-        if timeout is None:
-            return super().select(None)
+        if timeout is None or not self.skips:
+            return super().select(timeout)
         if not (ready := super().select(0)):
             self.skipped += max(0.0, timeout)
         return ready
@@ -115,3 +116,6 @@ def idle_machine() -> Iterator[asyncio.Runner]:
         asyncio.Runner(loop_factory=loop) as runner,
     ):
         yield runner
+        selector.skips = (
+            False  # Python 3.12 and later wait at most 300 s for threads when a loop is closed
+        )

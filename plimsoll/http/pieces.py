@@ -58,9 +58,12 @@ class Paced:
         """CPU time so far."""
         self._pace = pace
 
-    @types.coroutine
-    def of(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
+    async def of(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine; return its result."""
+        return await self._steps_of(work)
+
+    @types.coroutine
+    def _steps_of(self, work: Coroutine[Any, Any, T]) -> Generator[Any, Any, T]:
         step: Callable[[], Any] = functools.partial(work.send, None)
         before = _PACE.set(self._pace)
         try:
