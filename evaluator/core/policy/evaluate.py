@@ -147,7 +147,7 @@ class MetricColumn:
         """Return whether the same readings are missing as before, and for the same reason, if that is cheap to see."""
         now, then = self.readings, before.readings
         pending = self.any_unreported or before.any_unreported
-        if pending or self.unusable is not before.unusable or now.peers is not then.peers:
+        if pending or self.unusable is not before.unusable:
             return False
         if not self.unusable.count:
             return True
@@ -167,8 +167,7 @@ class MetricColumn:
     def _accused(self, peers: Peers, operator: Operator, target: float) -> Compared:
         """Compare a peer metric: it counts on a limited share of each group."""
         none = self.unusable.nodes.none
-        near = peers.beyond(target, _FARTHER[operator])
-        differing = near[_compared(peers.at(near), operator, target)] if near.size else near
+        differing = peers.beyond(target, _FARTHER[operator])
         if not differing.size:
             return Compared(none, none)
         met = np.zeros(len(self.usable), bool)

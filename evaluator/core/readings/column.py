@@ -1,5 +1,6 @@
 """One metric over a list of nodes, as decisions read it."""
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
@@ -47,8 +48,8 @@ class SourceMask(NamedTuple):
     numbers: npt.NDArray[np.int8]
 
 
-class Column(NamedTuple):
-    """One metric over a list of nodes; all arrays have shape (nodes,).
+class _Arrays(NamedTuple):
+    """The fields of a column; all arrays have shape (nodes,).
 
     `at`: when it was read (seconds). `fresh`: not stale. `unread`: the source last reported that it cannot read the
     metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
@@ -67,6 +68,10 @@ class Column(NamedTuple):
     source: str = ""
     peers: "Peers | None" = None
 
+
+class Column(_Arrays):
+    """One metric over a list of nodes."""
+
     def source_at(self, position: int) -> str:
         """Return the source of the reading at a position."""
         return (
@@ -78,9 +83,9 @@ class Column(NamedTuple):
         """The values that rules compare; those of a peer metric are computed when they are first read."""
         return self.measured if self.peers is None else self.peers.values
 
-    @property
+    @cached_property
     def usable(self) -> Bools:
-        """Where rules can compare the value: one sample, fresh, not NaN."""
+        """Where rules can compare the value: one sample, fresh, not NaN. Rules on the metric and on its peers share it."""
         if self.peers is not None:
             return self.peers.comparable
         usable: Bools = self.fresh & (self.samples == 1) & ~np.isnan(self.measured)

@@ -36,7 +36,8 @@ class PeerColumns:
         last = self._last.get(key, {})
         known = next(iter(last.values()), None)
         if known is None or not known.compares(base.values, usable, grouping):
-            found = statistics(base.values, usable, grouping, metric.least)
+            before = known.found if known and known.grouping is grouping else None
+            found = statistics(base.values, usable, grouping, metric.least, before)
             known = Peers(metric, grouping, base.values, usable, found)
             last = self._last[key] = {metric.kind: known}
         peers = last.get(metric.kind)

@@ -34,6 +34,10 @@ _LAYOUTS = 4
 _SLACK = 1e-9
 """Relative width of the range around a bound in which readings are compared by the definition itself. Its rounding errors
 are a few units of 2^-53, below 1e-15."""
+_MANY = 1000
+"""Readings from which on a median is searched close to the last one: selecting it among all takes several times as long."""
+_CLOSE = 1 / 16
+"""How close, in median absolute deviations: within one is half of the group, so within this are a few percent."""
 _GROUPINGS = 256
 """Groupings kept: one for each label that policies name."""
 
@@ -127,41 +131,68 @@ class LabelGroups:
 
 
 class Statistics(NamedTuple):
-    """Of each group: the number of readings, their median, and the scale of deviations; NaN where there are too few."""
+    """Of each group: the number of readings, and NaN where there are too few: their median, their median absolute deviation,
+    and the scale of deviations.
+    """
 
     sizes: Codes
     medians: Floats
+    spreads: Floats
     scales: Floats
 
 
-def statistics(values: Floats, usable: Bools, grouping: Grouping, least: int) -> Statistics:
-    """Return the statistics of each group; only values where `usable` is set count, and groups of at least `least`."""
+def statistics(
+    values: Floats, usable: Bools, grouping: Grouping, least: int, before: Statistics | None = None
+) -> Statistics:
+    """Return the statistics of each group; only values where `usable` is set count, and groups of at least `least`.
+
+    `before`: those of earlier values in the same groups. They make it faster, and do not change the result.
+    """
     sizes, same_sizes = grouping.layout(usable)
-    medians = np.full(len(sizes), np.nan)
-    scales = np.full(len(sizes), np.nan)
-    for groups, positions in same_sizes:
-        if positions.shape[1] < least:
-            continue
-        rows = values.take(positions)
-        middle = _medians(rows)
-        with np.errstate(invalid="ignore"):
-            rows -= middle[:, None]
-        np.abs(rows, out=rows)
-        medians[groups] = middle
-        scales[groups] = np.maximum(SCALE * _medians(rows), FLOOR * np.abs(middle))
-    return Statistics(sizes, medians, scales)
+    medians, spreads = np.full(len(sizes), np.nan), np.full(len(sizes), np.nan)
+    with np.errstate(invalid="ignore", over="ignore"):
+        for groups, positions in same_sizes:
+            size = positions.shape[1]
+            if size < least:
+                continue
+            rows = values[None] if size == len(values) else values.take(positions)
+            if size < _MANY:
+                medians[groups] = middles = _medians(rows)
+                spreads[groups] = _medians(np.abs(rows - middles[:, None]))
+                continue
+            for group, row in zip(groups.tolist(), rows, strict=True):
+                near = spread = np.nan
+                if before is not None:
+                    near, spread = float(before.medians[group]), float(before.spreads[group])
+                medians[group] = middle = _median(row, near, spread)
+                spreads[group] = _median(np.abs(row - middle), spread, spread)
+        scales = np.maximum(SCALE * spreads, FLOOR * np.abs(medians))
+    return Statistics(sizes, medians, spreads, scales)
 
 
 def _medians(rows: Floats) -> Floats:
-    """Return the median of each row, and reorder the rows."""
+    """Return the median of each row."""
     size = rows.shape[1]
     half = size // 2
-    rows.partition(half, axis=1)
-    upper = rows[:, half].copy()
+    rows = np.partition(rows, half, axis=1)
+    upper = rows[:, half]
     if size % 2:
         return upper
     middle: Floats = (rows[:, :half].max(axis=1) + upper) / 2
     return middle
+
+
+def _median(row: Floats, near: float, spread: float) -> float:
+    """Return the median of a row, searched first among its readings close to `near`; NaN if nothing is known."""
+    width = _CLOSE * spread
+    below = row < near - width
+    close, rank = row[(row <= near + width) ^ below], len(row) // 2
+    among = rank - int(np.count_nonzero(below))
+    if not 0 < among < len(close):
+        close, among = row.copy(), rank
+    close.partition(among)
+    upper = float(close[among])
+    return upper if len(row) % 2 else (float(close[:among].max()) + upper) / 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +240,7 @@ class Peers:
     @cached_property
     def comparable(self) -> Bools:
         """Where the peer metric is not NaN, shape (nodes,)."""
-        sizes, medians, scales = self.found
+        sizes, medians, _, scales = self.found
         known = np.isfinite(scales)
         if not known.all() and (np.isinf(medians) | np.isinf(scales)).any():
             return ~np.isnan(self.values)
@@ -220,27 +251,44 @@ class Peers:
         return self.usable & known.take(self.grouping.codes)
 
     def beyond(self, target: float, sign: float) -> Positions:
-        """Return the nodes whose peer metric may be above a target, or below it if `sign` is negative; a few too many.
+        """Return the nodes whose peer metric is above a target, below it if `sign` is negative, equal to it if that is 0.
 
-        In each group the peer metric grows with the reading, so a target is a bound on readings. `sign` 0: all nodes.
+        In each group the peer metric grows with the reading, so a target is a bound on readings.
         """
-        medians, scales, ratio = *self.found[1:], self.metric.kind is PeerKind.RATIO
+        ratio = self.metric.kind is PeerKind.RATIO
         if not sign or not (ratio or abs(target) < MOST_DEVIATION):
-            return self.usable.nonzero()[0]
-        slack = sign * _SLACK
-        wide = slack * (abs(target) + 1)
+            known = self.usable.nonzero()[0]
+            return known[self._met(known, target, sign)]
         with np.errstate(invalid="ignore", over="ignore"):
-            if ratio:
-                bounds = target * medians - wide * np.abs(medians)
-            else:
-                bounds = medians - slack * np.abs(medians) + (target - wide) * scales
-        if not np.isfinite(bounds).all():
-            bounds[~np.isfinite(bounds) & ~np.isnan(medians)] = -sign * np.inf
-        limits = _of_nodes(bounds, self.grouping.codes)
-        near = self.readings >= limits if sign > 0 else self.readings <= limits
-        near &= self.usable
-        positions: Positions = near.nonzero()[0]
-        return positions
+            slack = sign * _SLACK * (abs(target) + 1 + 1 / FLOOR)
+            least, enough = self._readings_of(target - slack), self._readings_of(target + slack)
+        if not np.isfinite(enough).all():
+            unclear = ~np.isfinite(enough) & ~np.isnan(self.found.medians)
+            least[unclear], enough[unclear] = -sign * np.inf, np.nan
+        limits = _of_nodes(least, self.grouping.codes)
+        may = self.readings >= limits if sign > 0 else self.readings <= limits
+        may &= self.usable
+        near: Positions = may.nonzero()[0]
+        readings, limits = self.readings[near], _of_nodes(enough, self.grouping.codes[near])
+        sure = readings > limits if sign > 0 else readings < limits
+        if not sure.all():
+            sure[~sure] = self._met(near[~sure], target, sign)
+        return near[sure]
+
+    def _readings_of(self, value: float) -> Floats:
+        """Return the reading of each group with a value of the peer metric, but for rounding; NaN where it has none."""
+        medians, scales = self.found.medians, self.found.scales
+        if self.metric.kind is PeerKind.DEVIATION:
+            return medians + value * scales
+        return value * np.where(medians > 0, medians, np.nan)
+
+    def _met(self, positions: Positions, target: float, sign: float) -> Bools:
+        """Return which of some nodes are beyond a target, by the definition."""
+        values = self.at(positions)
+        met: Bools = values > target
+        if sign <= 0:
+            met = values < target if sign else values == target
+        return met
 
     @cached_property
     def most(self) -> Codes:
@@ -255,6 +303,8 @@ class Peers:
         then by name.
         """
         most, codes = self.most, self.grouping.codes
+        if np.count_nonzero(where) <= most.min():
+            return where
         own = codes[where.nonzero()[0]]
         over = np.bincount(own, minlength=len(most)) > most
         if not over.any():

@@ -193,6 +193,17 @@ def test_unchanged_peers_are_compared_once(tas):
     assert world.decide(2).dontschedule.keys() == found.keys() ^ {"node-008", "node-004"}
 
 
+def test_decision_is_kept_while_the_same_nodes_differ_from_their_peers(tas):
+    world = World(policy(tas))
+    world.report(even(40) | {"node-004": 90.0}, 0)
+    world.decide(0)
+    first = world.decide(0)
+    world.report(even(40, 11.0) | {"node-004": 80.0}, 1)  # all readings, and their median
+    assert world.decide(1) is first
+    world.report({"node-005": 80.0}, 2)
+    assert world.decide(2).dontschedule.keys() == {"node-004", "node-005"}
+
+
 def test_comparisons_with_former_targets_are_not_kept_forever(tas):
     world = World(policy(tas))
     world.report(even(40), 0)

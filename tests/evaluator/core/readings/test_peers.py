@@ -198,6 +198,40 @@ def with_few_changes(moments):
         yield current
 
 
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([1, 2, 5]), st.booleans())
+def test_statistics_of_large_groups_do_not_depend_on_earlier_readings(seed, racks, ties):
+    rng, count = np.random.default_rng(seed), 2500
+    labels = {node: {"rack": f"{rng.integers(racks)}"} for node in names(count)}
+    groups = LabelGroups(labels.__getitem__)
+    columns, nodes = PeerColumns(groups), names(count)
+    metric, values = PeerMetric("latency", PeerKind.DEVIATION, "rack"), rng.lognormal(3, 1, count)
+    for share in (0.0, 0.01, 0.01, 0.3, 1.0, 0.01):
+        changed = rng.random(count) < share
+        values = np.where(
+            changed, rng.lognormal(3, rng.random(), count), values * rng.choice([1, 1, 1, 3])
+        )
+        values[rng.integers(count, size=3)] = rng.choice([0.0, np.inf, -np.inf, 1e300, 5.0], 3)
+        values = np.round(values) if ties else values
+        usable = rng.random(count) > rng.choice([0, 0.1])
+        if rng.random() < 0.2:
+            labels[moving := nodes[rng.integers(count)]] = {"rack": "0"}
+            groups.changed(moving)
+        derived = columns.derive(metric, column(values, usable), nodes)
+        np.testing.assert_array_equal(derived.measured, values)
+        found = derived.peers.found
+        for group, name in enumerate(sorted({one["rack"] for one in labels.values()})):
+            own = [
+                known and labels[node]["rack"] == name
+                for node, known in zip(nodes, usable, strict=True)
+            ]
+            with np.errstate(over="ignore", invalid="ignore"):
+                median = middle(values[own])
+                spread = middle(np.abs(values[own] - median))
+            scale = max(SCALE * spread, FLOOR * abs(median))
+            assert (found.medians[group], found.scales[group]) == (median, scale)
+
+
 def test_unchanged_readings_are_not_compared_again():
     columns, nodes = PeerColumns(), names(10)
     first = columns.derive(DEVIATION, column(range(10)), nodes)
