@@ -299,22 +299,20 @@ class Peers:
     def capped(self, where: Bools, first: Bools, sign: float) -> Bools:
         """Return `where` with at most `most` nodes of each group: those of `first`, and then the farthest.
 
-        The peer metric times `sign` is how far a node is; NaN comes last. Equal ones are ordered by their readings, and
-        then by name.
+        The reading times `sign` is how far a node is, as the peer metric grows with the reading; nodes without the metric
+        come last. Equally far ones are ordered by name.
         """
         most, codes = self.most, self.grouping.codes
-        if np.count_nonzero(where) <= most.min():
-            return where
-        own = codes[where.nonzero()[0]]
-        over = np.bincount(own, minlength=len(most)) > most
+        positions = where.nonzero()[0]
+        groups = codes[positions]
+        over = np.bincount(groups, minlength=len(most)) > most
         if not over.any():
             return where
-        positions = (where & over[codes]).nonzero()[0]
-        values = np.where(self.usable[positions], self.at(positions), np.nan)
+        positions = positions[over[groups]]
         order = np.lexsort(
             (
                 _descending(sign * self.readings[positions]),
-                _descending(sign * values),
+                ~self.comparable[positions],
                 ~first[positions],
                 codes[positions],
             )

@@ -274,6 +274,15 @@ def test_equally_far_nodes_are_chosen_by_reading_then_by_name():
     assert kept.nonzero()[0].tolist() == [17, 18]
 
 
+def test_nodes_without_a_reading_come_last():
+    values = [1.0] * 17 + [9.0, 90.0, 8.0]
+    usable = [True] * 18 + [False, True]
+    found = PeerColumns().derive(DEVIATION, column(values, usable), names(20))
+    where, none = np.arange(20) >= 17, np.zeros(20, bool)
+    assert found.peers.capped(where, none, 1.0).nonzero()[0].tolist() == [17]
+    assert found.peers.capped(where, none, -1.0).nonzero()[0].tolist() == [19]
+
+
 def test_small_group_says_why_it_has_no_reading():
     found = peers_of([1.0] * 5)
     assert np.isnan(found.values).all()
