@@ -129,7 +129,9 @@ def main() -> None:
     statuses: list[int] = []
     atexit.register(_leave, statuses)  # what is registered first is called last
     listener = socket.socket(fileno=int(number))
-    select.select([listener, sys.stdin], [], [])  # it may never be asked
+    ready, _, _ = select.select([listener, sys.stdin], [], [])
+    if sys.stdin in ready:  # it was never asked
+        return
     for module in (f"{program}.main", *_ON_DEMAND.get(program, ())):
         importlib.import_module(module)
     if program == "agent":

@@ -23,7 +23,10 @@ def lines_of(*arguments):
 
 @pytest.mark.e2e
 def test_table_shows_that_ranking_by_the_last_reading_herds():
-    lines = lines_of("--scenarios=burst", "--seeds=1", "--systems=default,plimsoll-before-w10")
+    lines = lines_of(
+        *("--scenarios=burst", "--seeds=1", "--workers=1"),
+        "--systems=default,plimsoll-before-w10",
+    )
     assert lines["default"]["engine"] == "model"
     assert lines["default"]["at_once"] == 5
     assert lines["plimsoll-before-w10"]["at_once"] > 30
@@ -90,7 +93,7 @@ def test_descheduler_evicts_few_pods_of_each_labelled_node():
 
 def test_fewer_nodes_are_found_by_bisection():
     names = ("default",)
-    *_, line = table.measured(systems=names, scenarios=("burst",), seeds=1, fewer=True)
+    *_, line = table.measured(systems=names, scenarios=("burst",), seeds=1, workers=1, fewer=True)
     assert (line["scenario"], line["of"]) == ("nodes", 60)
     assert 42 <= line["nodes"] <= 60
 

@@ -23,15 +23,14 @@ FOLDER = Path(__file__).parent
 _NAME = re.compile(r"\$[A-Z]+")
 
 
-def lines(*paths):
-    """Each line of the files with its names expanded."""
-    for path in paths:
-        names = {}
-        for line in path.read_text().splitlines():
-            if definition := re.fullmatch(r"(\$[A-Z]+) = (.*)", line):
-                names[definition[1]] = [one.strip() for one in definition[2].split(" | ")]
-            elif line and not line.startswith("# "):
-                yield pytest.param(line, names, id=f"{path.stem}: {line}")
+def lines(path):
+    """Each line of a file with its names."""
+    names = {}
+    for line in path.read_text().splitlines():
+        if definition := re.fullmatch(r"(\$[A-Z]+) = (.*)", line):
+            names[definition[1]] = [one.strip() for one in definition[2].split(" | ")]
+        elif line and not line.startswith("# "):
+            yield line, names
 
 
 def expressions(line, names):
@@ -42,21 +41,22 @@ def expressions(line, names):
         yield _NAME.sub(lambda name, meant=meant: meant[name[0]], line)
 
 
-ALL = list(lines(*sorted((FOLDER / "expressions").glob("*.promql"))))
+FILES = sorted((FOLDER / "expressions").glob("*.promql"))
 UNSUPPORTED = list(lines(FOLDER / "unsupported.promql"))
 
 
-@pytest.mark.parametrize(("line", "names"), ALL)
-def test_results_equal_those_of_prometheus(line, names, both, moments, soak):
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_results_equal_those_of_prometheus(file, both, moments, soak):
     """At all times in the long run, else at one that varies with the combination."""
     differences = []
-    for index, text in enumerate(expressions(line, names)):
-        chosen = moments if soak else [moments[(index + 3) % len(moments)]]
-        differences += both.differences(text, chosen)
+    for line, names in lines(file):
+        for index, text in enumerate(expressions(line, names)):
+            chosen = moments if soak else [moments[(index + 3) % len(moments)]]
+            differences += both.differences(text, chosen)
     assert not differences, "\n".join(differences)
 
 
-@pytest.mark.parametrize(("line", "names"), UNSUPPORTED)
+@pytest.mark.parametrize(("line", "names"), UNSUPPORTED, ids=[line for line, _ in UNSUPPORTED])
 def test_expressions_left_to_prometheus_are_rejected_by_name(line, names, prometheus, moments):
     for text in expressions(line, names):
         prometheus.ask(text, moments[0].time)  # it does not raise
@@ -66,4 +66,4 @@ def test_expressions_left_to_prometheus_are_rejected_by_name(line, names, promet
 
 
 def test_expression_list_is_long_enough():
-    assert sum(1 for line in ALL for _ in expressions(*line.values)) > 3000
+    assert sum(1 for file in FILES for line in lines(file) for _ in expressions(*line)) > 3000

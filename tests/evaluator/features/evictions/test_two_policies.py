@@ -23,6 +23,7 @@ from evaluator.core.readings.store import Store
 from evaluator.features.evictions.plan import MOST_PER_POD, EvictionRate, SimulatedEvictor
 from evaluator.features.extender.verbs import CountingVerbs
 from tests.evaluator.core.placement.worlds import CAPACITY, CORES, vector
+from tests.examples import examples
 from wire.codec import Delta
 
 STEP, LIMIT = 5.0, 6.0
@@ -132,7 +133,7 @@ WORLDS = {
 }
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(6), deadline=None)
 @given(**WORLDS)
 def test_evictions_of_a_pod_in_an_hour_are_bounded(nodes, each, use, factor, metric, seed):
     """Whatever the load: also where no arrangement of the pods satisfies the policies."""

@@ -144,10 +144,11 @@ def test_flood_of_pods_stays_within_the_bound(world):
 @alone
 def test_answers_that_are_not_looked_at_yet_take_little_memory(world):
     """Each names 5,000 nodes."""
+    nodes = [f"node-{number}" for number in range(5_000)]
     tracemalloc.start()
     try:
         for number in range(300):
-            pod, refused = f"ns/{number}", {f"node-{i}": "no" for i in range(5_000)}
+            pod, refused = f"ns/{number}", dict.fromkeys(nodes, "no")
             scores = NodeScores(
                 world.decisions.table.nodes, np.zeros(5_000, int), np.zeros(5_000, int)
             )
