@@ -16,17 +16,22 @@ import select
 import selectors
 import signal
 import socket
+import subprocess
 import sys
+import threading
+from typing import NoReturn
 
+_PORT = "evaluator.core.sources.agents.port_child"
 _ON_DEMAND = {
+    "evaluator": (_PORT,),
     "agent": (
         "agent.rules.engine",
         "agent.rules.state_file",
         "agent.stream.client",
         "agent.stream.credentials",
-    )
+    ),
 }
-"""Modules by program that main() imports only with some flags: most tests have them."""
+"""Modules by program that main() imports only with some flags, and those of its other process: most tests have them."""
 _STANDARD = 3
 """stdin, stdout and stderr."""
 
@@ -98,6 +103,56 @@ def _request(connection: socket.socket) -> tuple[list[str], dict[str, str], list
     return argv, env, fds.tolist()
 
 
+class _Port(subprocess.Popen[bytes]):
+    """The process of an evaluator's agents' port, forked before the evaluator has threads. It waits for its socket.
+
+    As in production, it is the evaluator's child and ends with it.
+    """
+
+    def __init__(self) -> None:
+        self.args, self.returncode = _PORT, None
+        self.stdin = self.stdout = self.stderr = None
+        self._waitpid_lock = threading.Lock()
+        self._child_created = True
+        self._connection, theirs = socket.socketpair()
+        self.pid = os.fork()
+        if self.pid == 0:
+            self._connection.close()
+            _serve_port(theirs)
+        theirs.close()
+
+    def give(self, end: socket.socket) -> None:
+        """Let it serve the port."""
+        with self._connection:
+            socket.send_fds(self._connection, [b"."], [end.fileno()])
+
+
+def _serve_port(connection: socket.socket) -> NoReturn:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    with connection:
+        _, fds, _, _ = socket.recv_fds(connection, 1, 1)
+    if fds:
+        sys.argv = [_PORT, str(fds[0])]
+        sys.modules[_PORT].main()
+    os._exit(0)  # the evaluator ended without the port
+
+
+def _prepare_port() -> None:
+    """Let the evaluator's port process be a fork, too; if that ends, the evaluator starts others as usual."""
+    module = importlib.import_module("evaluator.core.sources.agents.port_process")
+    waiting, usual = [_Port()], module._spawn
+
+    def spawn(end: socket.socket) -> subprocess.Popen[bytes]:
+        if not waiting:
+            return usual(end)
+        process = waiting.pop()
+        process.give(end)
+        return process
+
+    module._spawn = spawn
+
+
 def _leave(statuses: list[int]) -> None:
     """End a fork that returned or exited with a status, at the end of all that runs at exit, and free no object.
 
@@ -137,7 +192,10 @@ def main() -> None:
     if program == "agent":
         importlib.import_module("collectors.registry").entries()  # imports all collectors
     gc.freeze()  # a collection would write to the objects of these modules, and so copy their pages in each fork
-    _run(Server(listener).serve(), statuses)
+    argv = Server(listener).serve()
+    if program == "evaluator":
+        _prepare_port()
+    _run(argv, statuses)
 
 
 if __name__ == "__main__":
