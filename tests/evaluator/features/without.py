@@ -15,30 +15,21 @@ import traceback
 from pathlib import Path
 
 DECIDE_AND_ANSWER = Path(__file__).with_name("decide_and_answer.py")
-PROGRAMS = (("agent",), ("sandbox",), ("evaluator",))
-
-
-def import_all(root: Path) -> list[str]:
-    """Import the programs of a tree; return the commands of the evaluator."""
-    sys.path.insert(0, str(root))
-    for (program,) in PROGRAMS:
-        path = importlib.import_module(f"{program}.main").__file__
-        assert path
-        assert Path(path).is_relative_to(root), path
-    return [*sys.modules["evaluator.main"].COMMANDS]
 
 
 def print_help(root: Path) -> None:
-    """Print the help of all programs and commands."""
-    commands = import_all(root)
-    for program, *command in (*PROGRAMS, *(("evaluator", command) for command in commands)):
+    """Print the help of a tree's evaluator and of its commands. Other programs import nothing of it: a contract in pyproject.toml."""
+    sys.path.insert(0, str(root))
+    evaluator = importlib.import_module("evaluator.main")
+    assert Path(str(evaluator.__file__)).is_relative_to(root), evaluator.__file__
+    for command in ((), *((command,) for command in evaluator.COMMANDS)):
         with contextlib.suppress(SystemExit):
-            sys.modules[f"{program}.main"].main([*command, "--help"])
+            evaluator.main([*command, "--help"])
         print("--end")  # noqa: T201 (read by the test)
 
 
 def print_libraries(root: Path) -> None:
-    """Print the names of the modules that the programs of a tree import, except its own."""
+    """Print the names of the modules that the evaluator of a tree imports, except its own."""
     with contextlib.redirect_stdout(io.StringIO()):
         print_help(root)
     ours = {path.name for path in root.iterdir()}
@@ -48,7 +39,7 @@ def print_libraries(root: Path) -> None:
 
 
 def run(tree: Path) -> None:
-    """Write the help of all programs of a tree, and what its evaluator decides and answers."""
+    """Write the help of a tree's evaluator, and what it decides and answers."""
     with (tree / "help").open("w") as file, contextlib.redirect_stdout(file):
         print_help(tree)
     with (tree / "answer").open("w") as file, contextlib.redirect_stdout(file):
