@@ -1,4 +1,4 @@
-"""The five paths of a new user are scripts of commands that the documentation has, and they work."""
+"""The five paths of a new user are scripts of commands that the documentation has, and they work, as do those of the README."""
 
 import os
 import re
@@ -18,6 +18,7 @@ HERE = Path(__file__).parent
 SCRIPTS = sorted(path.stem for path in HERE.glob("*.sh"))
 PAGES = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/README.md")]
 
+BLOCK = re.compile(r"<!-- tested: .*? -->\n```sh\n(.*?)```", re.DOTALL)
 POLICY = """
 apiVersion: telemetry.intel.com/v1alpha1
 kind: TASPolicy
@@ -66,12 +67,16 @@ def test_there_are_five_paths():
 def run(tmp_path):
     """Run a script in a folder as a checkout has it, with our programs on the PATH."""
 
-    def script(name):
-        (tmp_path / "deploy").exists() or (tmp_path / "deploy").symlink_to(ROOT / "deploy")
-        environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-        return subprocess.run(["bash", "-euo", "pipefail", HERE / f"{name}.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
+    def script(name, folder=tmp_path):
+        return started("bash", "-euo", "pipefail", HERE / f"{name}.sh", folder=folder)
 
     return script
+
+
+def started(*command, folder):
+    (folder / "deploy").exists() or (folder / "deploy").symlink_to(ROOT / "deploy")
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=PATIENCE)  # fmt: skip
 
 
 def succeeds(done):
@@ -79,18 +84,22 @@ def succeeds(done):
     return done.stdout
 
 
-@pytest.fixture
-def sandbox(tmp_path):
+@pytest.fixture(scope="module")
+def sandbox(tmp_path_factory):
+    """A folder in which `plimsoll-sandbox up` runs."""
+    folder = tmp_path_factory.mktemp("sandbox")
     command = [sys.executable, "-P", "-m", "sandbox", "up"]
-    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL) as process:
-        end = time.monotonic() + PATIENCE
-        while not (tmp_path / ".sandbox/endpoints.json").exists():
-            assert process.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        yield
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) == 0
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
+        try:
+            end = time.monotonic() + PATIENCE
+            while not (folder / ".sandbox/endpoints.json").exists():
+                assert process.poll() is None, "plimsoll-sandbox up ended by itself"
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            yield folder
+        finally:
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == 0
 
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
@@ -98,11 +107,31 @@ needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kube
 
 @pytest.mark.e2e
 @needs_kubectl
+def test_commands_of_the_readme_work(sandbox):
+    """Every command of the block succeeds, and the violating node is labelled and emptied."""
+    found = BLOCK.search((ROOT / "README.md").read_text())
+    output = succeeds(started("bash", "-euo", "pipefail", "-c", found[1], folder=sandbox))
+    assert re.search(r"^node-a .* violating$", output, re.MULTILINE), output
+    tables = re.findall(r"^NAME +READY .*\n((?:demo-app.*\n)+)", output, re.MULTILINE)
+    first, scaled = [placements(table) for table in tables]
+    added = [node for pod, node in scaled.items() if pod not in first]
+    assert len(added) == 2
+    assert "node-b" not in added
+
+
+def placements(table):
+    """Pod and node from `kubectl get pods -o wide`."""
+    rows = [re.split(r"\s{2,}", line) for line in table.splitlines()]
+    return {row[0]: row[6] for row in rows}
+
+
+@pytest.mark.e2e
+@needs_kubectl
 def test_policies_and_the_migration_work_in_a_sandbox(sandbox, run):
-    output = succeeds(run("policies"))
+    output = succeeds(run("policies", sandbox))
     assert "evaluator: ready" in output
     assert re.search(r"demo-policy +Violated", output)
-    output = succeeds(run("tas-migration"))
+    output = succeeds(run("tas-migration", sandbox))
     assert "demo-policy" in output
 
 
