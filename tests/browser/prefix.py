@@ -23,7 +23,8 @@ async def proxy(target: str) -> AsyncIterator[str]:
 
         app = web.Application()
         app.router.add_get(PREFIX + "/{rest:.*}", forward)
-        runner = web.AppRunner(app, access_log=None)
+        # A live page's request for events is still open at the end, for half a minute.
+        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         try:
             site = web.TCPSite(runner, "127.0.0.1", 0)
