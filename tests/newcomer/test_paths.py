@@ -86,7 +86,7 @@ def succeeds(done):
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory):
-    """A folder in which `plimsoll-sandbox up` runs."""
+    """A folder in which `plimsoll-sandbox up` runs. The tests of it are the last, as it takes half a core."""
     folder = tmp_path_factory.mktemp("sandbox")
     command = [sys.executable, "-P", "-m", "sandbox", "up"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
@@ -103,36 +103,6 @@ def sandbox(tmp_path_factory):
 
 
 needs_kubectl = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH")
-
-
-@pytest.mark.e2e
-@needs_kubectl
-def test_commands_of_the_readme_work(sandbox):
-    """Every command of the block succeeds, and the violating node is labelled and emptied."""
-    found = BLOCK.search((ROOT / "README.md").read_text())
-    output = succeeds(started("bash", "-euo", "pipefail", "-c", found[1], folder=sandbox))
-    assert re.search(r"^node-a .* violating$", output, re.MULTILINE), output
-    tables = re.findall(r"^NAME +READY .*\n((?:demo-app.*\n)+)", output, re.MULTILINE)
-    first, scaled = [placements(table) for table in tables]
-    added = [node for pod, node in scaled.items() if pod not in first]
-    assert len(added) == 2
-    assert "node-b" not in added
-
-
-def placements(table):
-    """Pod and node from `kubectl get pods -o wide`."""
-    rows = [re.split(r"\s{2,}", line) for line in table.splitlines()]
-    return {row[0]: row[6] for row in rows}
-
-
-@pytest.mark.e2e
-@needs_kubectl
-def test_policies_and_the_migration_work_in_a_sandbox(sandbox, run):
-    output = succeeds(run("policies", sandbox))
-    assert "evaluator: ready" in output
-    assert re.search(r"demo-policy +Violated", output)
-    output = succeeds(run("tas-migration", sandbox))
-    assert "demo-policy" in output
 
 
 @pytest.mark.e2e
@@ -165,3 +135,33 @@ def test_the_demo_works(tmp_path):
     assert f"All {output.count('✓')} expected effects were observed" in output
     [page] = tmp_path.glob("plimsoll-demo-*")  # the cluster's folder was removed
     assert page.as_uri() in output
+
+
+@pytest.mark.e2e
+@needs_kubectl
+def test_commands_of_the_readme_work(sandbox):
+    """Every command of the block succeeds, and the violating node is labelled and emptied."""
+    found = BLOCK.search((ROOT / "README.md").read_text())
+    output = succeeds(started("bash", "-euo", "pipefail", "-c", found[1], folder=sandbox))
+    assert re.search(r"^node-a .* violating$", output, re.MULTILINE), output
+    tables = re.findall(r"^NAME +READY .*\n((?:demo-app.*\n)+)", output, re.MULTILINE)
+    first, scaled = [placements(table) for table in tables]
+    added = [node for pod, node in scaled.items() if pod not in first]
+    assert len(added) == 2
+    assert "node-b" not in added
+
+
+def placements(table):
+    """Pod and node from `kubectl get pods -o wide`."""
+    rows = [re.split(r"\s{2,}", line) for line in table.splitlines()]
+    return {row[0]: row[6] for row in rows}
+
+
+@pytest.mark.e2e
+@needs_kubectl
+def test_policies_and_the_migration_work_in_a_sandbox(sandbox, run):
+    output = succeeds(run("policies", sandbox))
+    assert "evaluator: ready" in output
+    assert re.search(r"demo-policy +Violated", output)
+    output = succeeds(run("tas-migration", sandbox))
+    assert "demo-policy" in output
