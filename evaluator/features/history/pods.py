@@ -20,6 +20,7 @@ from evaluator.features.history.history import History
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339
 from plimsoll.http.pieces import unhurried
+from plimsoll.quantity import readable
 from plimsoll.text import counted, one_line
 
 _WAITING = 256
@@ -151,8 +152,7 @@ class PodDecisions:
         ):
             verb = "would be refused" if policy.observed else "refused"
             count = f"{answer.refused} of {counted(answer.candidates, 'node')} {verb}"
-            (node, reason), *more = answer.named
-            text = f"{count}{', such as' if more else ':'} {node} ({reason})"
+            text = f"{count}{':' if answer.refused == 1 else ', such as'} {_first_refused(answer)}"
             self._history.add(
                 Kind.REFUSED,
                 answer.at,
@@ -194,6 +194,19 @@ class PodDecisions:
     def _forget(self, pod: str) -> None:
         if (kept := self._kept.pop(pod, None)) is not None:
             self.size -= _ENTRY + len(pod) + kept.size
+
+
+def _first_refused(answer: _Answer) -> str:
+    """Return the first refused node, with the reason and the reading of the first rule that it violates."""
+    node, reason = answer.named[0]
+    state = answer.decision.states.get(StrategyName.DONTSCHEDULE)
+    position = answer.table.nodes.position.get(node)
+    if state is None or position is None or not state.found.violated[position]:
+        return f"{node} {reason}"
+    rule = state.rules[int(state.found.per_rule[position].argmax())]
+    value = _reading(answer.table, rule.metric, node)
+    shown = "no reading" if value is None else readable(rule.metric, value, rule.target)
+    return f"{node} {reason} ({shown})"
 
 
 def _answered(answer: _Answer) -> bytes:

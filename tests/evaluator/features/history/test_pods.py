@@ -116,10 +116,10 @@ def test_retries_with_the_same_result_are_one_record(world):
     world.read(9000.0)
     world.filter()
     list(world.pods.steps())
-    reason = "(violating demo: m_bytes GreaterThan 1500)"
+    reason = "violating demo: m_bytes GreaterThan 1500"
     assert world.texts(Kind.REFUSED) == [
-        f"2 of 3 nodes refused, such as node-a {reason}",
-        f"1 of 3 nodes refused: node-b {reason}",
+        f"2 of 3 nodes refused, such as node-a {reason} (8.79 KiB)",
+        f"1 of 3 nodes refused: node-b {reason} (2 KiB)",
     ]
 
 
