@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -146,14 +146,18 @@ async def world(folder: Path) -> AsyncIterator[Cluster]:
         for node, values in READINGS.items():
             lines = (f"node_{name} {value}\n" for name, value in values.items())
             (cluster.node_metrics(node) / "readings.prom").write_text("".join(lines))
-        for obj in yaml.safe_load_all(OBJECTS):
-            await ensure(cluster.client, _KINDS[obj["kind"]], obj)
         async with asyncio.timeout(TIMEOUT):
-            while True:
-                if complete(await answers(cluster)):
-                    break
-                await asyncio.sleep(0.2)
+            for obj in yaml.safe_load_all(OBJECTS):
+                if obj["kind"] == "Pod":  # without its policy, nothing would be decided about it
+                    await _until(violated, cluster)
+                await ensure(cluster.client, _KINDS[obj["kind"]], obj)
+            await _until(complete, cluster)
         yield cluster
+
+
+async def _until(is_met: Callable[[Answers], bool], cluster: Cluster) -> None:
+    while not is_met(await answers(cluster)):
+        await asyncio.sleep(0.2)
 
 
 async def answers(cluster: Cluster) -> Answers:
@@ -166,9 +170,15 @@ async def answers(cluster: Cluster) -> Answers:
     return found
 
 
+def violated(found: Answers) -> bool:
+    """Return whether the policy is decided."""
+    policies = found[POLICY]["body"].get("items") or ()
+    return any(policy.get("status", {}).get("compliance") == "Violated" for policy in policies)
+
+
 def complete(found: Answers) -> bool:
     """Return whether all was decided, written and recorded: a label, taint and condition, and both pods' decisions."""
-    policies, node = found[POLICY]["body"]["items"], found["/api/v1/nodes/node-a"]["body"]
+    node = found["/api/v1/nodes/node-a"]["body"]
     page, *pods = (
         found[f"{PROXY}/{name}.json"]["body"]
         for name in ("nodes/node-a", "pods/shop/web-1", "pods/shop/web-2")
@@ -176,7 +186,7 @@ def complete(found: Answers) -> bool:
     records = page.get("past", {}).get("records", ())
     placed, refused = (pod.get("past", {}).get("decision") or {} for pod in pods)
     return (
-        all(policy.get("status", {}).get("compliance") == "Violated" for policy in policies)
+        violated(found)
         and "responsive" in str(node["metadata"].get("labels"))
         and "plimsoll.io/" in str(node["spec"].get("taints"))
         and "plimsoll.io/" in str(node["status"].get("conditions"))
