@@ -283,6 +283,9 @@ def test_report_between_two_steps_belongs_to_the_next_decision(store, decided, p
     assert decided(*policies).labels.keys() == {"node-a"}
 
 
+FIRST = "refused every node at its first evaluation"
+
+
 def seen(decisions, store):
     """All visible results of decisions as plain values."""
     return (
@@ -365,7 +368,16 @@ def test_order_of_arrival_does_not_change_the_decision(tas, rule, world, data):
         return decisions, store
 
     order = data.draw(st.permutations(arrivals))
-    assert seen(*run(order)) == seen(*run(arrivals))
+    assert of_any_order(*seen(*run(order))) == of_any_order(*seen(*run(arrivals)))
+
+
+def of_any_order(pages, *others):
+    """Results without the problem that tells what a policy's first evaluation found, before all had arrived."""
+    heads = [
+        {**head, "problems": [one for one in head["problems"] if FIRST not in one]}
+        for head, _ in pages
+    ]
+    return heads, [nodes for _, nodes in pages], *others
 
 
 @given(worlds())
