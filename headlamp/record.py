@@ -156,7 +156,9 @@ async def world(folder: Path) -> AsyncIterator[Cluster]:
 
 
 async def _until(is_met: Callable[[Answers], bool], cluster: Cluster) -> None:
-    while not is_met(await answers(cluster)):
+    while True:
+        if is_met(await answers(cluster)):
+            return
         await asyncio.sleep(0.2)
 
 

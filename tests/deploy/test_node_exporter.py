@@ -134,14 +134,13 @@ def ask(tmp_path_factory, relabelings):
         config = {"global": times, "scrape_configs": [job]}
         server = stack.enter_context(prometheus.running(tmp_path_factory.mktemp("p"), config))
 
-        def query(expression):
-            return server.ask(expression, int(time.time() * 1000))
-
+        # At one moment, before which all scrapes have ended: on a busy machine a later one can take too long.
+        samples = f"sum(up{{{SELECTOR}}}) == 2 and count(count_over_time(node_load1{{{SELECTOR}}}[1m]) > 3)"
         deadline = time.monotonic() + PATIENCE
-        while not query(f"count_over_time(node_load1{{{SELECTOR}}}[1m]) > 3"):
+        while not server.ask(samples, moment := int(time.time() * 1000) - 1000):
             assert time.monotonic() < deadline, "no samples"
             time.sleep(0.1)
-        yield query
+        yield lambda expression: server.ask(expression, moment)
 
 
 def discovered(letter):
