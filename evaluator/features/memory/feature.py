@@ -22,13 +22,12 @@ from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.report import Episode, Facts, PolicyCondition, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
+from evaluator.features.memory.annotations import MEMORY, Memory
 from evaluator.features.memory.controller import MemoryController, MemoryMetrics
 from evaluator.features.memory.readings import (
-    MEMORY,
     PREFIX,
     Held,
     Memories,
-    Memory,
     WithScores,
     records,
     remembered,

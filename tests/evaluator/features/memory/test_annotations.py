@@ -5,7 +5,7 @@ import math
 import pytest
 
 from evaluator.core.policy import parse
-from evaluator.features.memory.readings import Memory
+from evaluator.features.memory.annotations import Memory
 from evaluator.features.registry import VOCABULARY
 
 DAY = 86_400.0
