@@ -111,7 +111,7 @@ class Ports:
         port = PortProcess(
             str(Address(self._bind_address or "::", agents.number)),
             agents.certificates.current if agents.certificates else None,
-            restarted=agents.restarts.note,
+            restarts=agents.restarts,
         )
         reserved = _DESCRIPTORS + sum(port.server.limit for port in self._ports)
         bound = await agents.server.start(port, reserved=reserved)

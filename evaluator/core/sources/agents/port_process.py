@@ -151,12 +151,12 @@ class PortProcess:
         address: str,
         certificate: Callable[[], Pem] | None = None,
         *,
-        restarted: Callable[[str], None] = lambda _reason: None,
+        restarts: PortRestarts | None = None,
     ) -> None:
-        """`certificate` returns the current one; None: plain text. `restarted` receives the reason when the process ended."""
+        """`certificate` returns the current one; None: plain text. `restarts` counts those of the process."""
         self._address = address
         self._certificate = certificate
-        self._restarted = restarted
+        self._restarts = restarts or PortRestarts()
         self._serve: Serve
         self._options: ServerOptions
         self._sent: Pem | None = None
@@ -206,7 +206,7 @@ class PortProcess:
             self._killed_because = ""
             wait, reason = self._backoff.next(), one_line(reason, _LONGEST_REASON)
             log.warning("restarting the agents' port", reason=reason, after=wait)
-            self._restarted(reason)
+            self._restarts.note(reason)
             await asyncio.sleep(wait)
 
     async def _run(self) -> int:

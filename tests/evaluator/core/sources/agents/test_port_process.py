@@ -22,7 +22,7 @@ from evaluator.core.sources.agents.calls import (
     ServerOptions,
     size,
 )
-from evaluator.core.sources.agents.port_process import PortProcess
+from evaluator.core.sources.agents.port_process import PortProcess, PortRestarts
 from evaluator.core.tls import Files
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
 from tests.eventually import eventually
@@ -38,7 +38,7 @@ NO_WINDOW = bytes([0, 4, 0, 0, 0, 0])
 PROGRAM = """
 import asyncio
 from evaluator.core.sources.agents.calls import ServerOptions
-from evaluator.core.sources.agents.port_process import PortProcess
+from evaluator.core.sources.agents.port_process import PortProcess, PortRestarts
 
 async def serve(call):
     await call.read()
@@ -52,13 +52,25 @@ asyncio.run(main())
 """
 
 
+class Restarts(PortRestarts):
+    """Puts the reason of each restart into a queue."""
+
+    def __init__(self, reasons):
+        super().__init__()
+        self._reasons = reasons
+
+    def note(self, reason):
+        super().note(reason)
+        self._reasons.put_nowait(reason)
+
+
 class Site:
     """An evaluator with such a port."""
 
     def __init__(self, **limits):
         self.restarts = asyncio.Queue()
         self.evaluator = Evaluator(**limits)
-        self.process = PortProcess("127.0.0.1:0", restarted=self.restarts.put_nowait)
+        self.process = PortProcess("127.0.0.1:0", restarts=Restarts(self.restarts))
 
     async def start(self):
         self.evaluator.want("a")
