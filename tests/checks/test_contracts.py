@@ -1,4 +1,4 @@
-"""The contracts in pyproject.toml find the imports that they forbid among collectors, none of which they list."""
+"""The contracts in pyproject.toml find forbidden imports, also of modules that they do not list, and circles."""
 
 import re
 
@@ -28,3 +28,11 @@ def test_forbidden_imports_are_found(checkout) -> None:  # noqa: F811
     found = set(re.findall(r"([\w.]+) -> ([\w.]+) \(l\.\d+\)", printed))
     for file, module in FORBIDDEN.items():
         assert (file.removesuffix(".py").replace("/", "."), module) in found
+
+
+def test_circle_of_imports_for_type_checking_is_found(checkout) -> None:  # noqa: F811
+    with (checkout.root / "plimsoll/text.py").open("a") as text:
+        text.write("import typing\nif typing.TYPE_CHECKING:\n    import plimsoll.re2\n")
+    status, printed = checkout.outcome("lint-imports", "--no-cache")
+    assert status == 1
+    assert "No cycles are allowed in plimsoll." in printed

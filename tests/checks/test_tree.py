@@ -44,34 +44,6 @@ def test_clean_tree_has_no_findings(check, tree, capsys):
     assert findings(check, tree, capsys) == []
 
 
-@pytest.mark.parametrize(("package", "most"), [("evaluator", 8), ("agent", 17)])
-def test_package_with_too_many_modules_is_found(check, tree, capsys, package, most):
-    for number in range(most):
-        write(tree, f"{package}/m{number}.py")
-    assert findings(check, tree, capsys) == []
-    write(tree, f"{package}/another.py")
-    (found,) = findings(check, tree, capsys)
-    assert found.startswith(f"{package}: {most + 1} modules")
-
-
-def test_too_many_modules_in_all_are_found(check, tree, capsys):
-    for number in range(250):
-        write(tree, f"evaluator/p{number // 10}/__init__.py", '"""What belongs here."""\n')
-        write(tree, f"evaluator/p{number // 10}/m{number}.py")
-    assert findings(check, tree, capsys) == []
-    write(tree, "evaluator/another.py")
-    (found,) = findings(check, tree, capsys)
-    assert found.startswith("evaluator: 251 modules in all, at most 250")
-
-
-def test_module_with_too_many_lines_is_found(check, tree, capsys):
-    write(tree, "agent/web/__init__.py", '"""What belongs here."""\n')
-    write(tree, "agent/web/tls.py", "\n" * 400)
-    assert findings(check, tree, capsys) == []
-    write(tree, "agent/web/tls.py", "\n" * 401)
-    assert findings(check, tree, capsys) == ["agent/web/tls.py: 401 lines, at most 400: divide it"]
-
-
 def test_package_without_a_docstring_is_found(check, tree, capsys):
     write(tree, "agent/web/__init__.py")
     write(tree, "agent/eval/run.py")
