@@ -24,7 +24,7 @@ from agent.scrape.self_metrics import SelfMetrics
 from collectors import registry
 from collectors.interface.host import Host
 from collectors.registry import index as registry_index
-from docs import catalog_file, collector_table, compatibility, figures, placement, shipped
+from docs import catalog_file, collector_table, compatibility, figures, placement, promises, shipped
 from evaluator.features.registry import documented_metrics
 from plimsoll import flags
 
@@ -61,6 +61,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         "benchmarks.md": benchmarks_page(latest),
         "compatibility.md": compatibility.page(),
         "placement.md": placement.page(),
+        "security-tests.md": promises.page(_table),
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
