@@ -31,6 +31,7 @@ COPY agent agent/
 COPY collectors collectors/
 COPY deploy deploy/
 COPY evaluator evaluator/
+COPY lab lab/
 COPY plimsoll plimsoll/
 COPY sandbox sandbox/
 COPY wire wire/
@@ -42,7 +43,8 @@ FROM wheel AS agent-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
       --no-index --find-links /wheels "$(echo /dist/*.whl)[agent,gpu,systemd]" \
- && rm -r /opt/plimsoll/lib/python3*/site-packages/evaluator /opt/plimsoll/lib/python3*/site-packages/sandbox \
+ && rm -r /opt/plimsoll/lib/python3*/site-packages/evaluator /opt/plimsoll/lib/python3*/site-packages/lab \
+      /opt/plimsoll/lib/python3*/site-packages/sandbox \
       /opt/plimsoll/bin/plimsoll-evaluator /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 

@@ -26,10 +26,10 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
 from evaluator.core.simulation import Period
 from evaluator.features.registry import FEATURES
-from evaluator.tools.backtest.inputs.openmetrics import SeriesTable
-from evaluator.tools.replay.replay import Timing
-from evaluator.tools.replay.run import Backtest
-from evaluator.tools.replay.samples import Recording, Samples
+from lab.backtest.inputs.openmetrics import SeriesTable
+from lab.replay.replay import Timing
+from lab.replay.run import Backtest
+from lab.replay.samples import Recording, Samples
 from plimsoll.process import garbage
 
 BEGIN, STEP, DAY = 1_763_164_800.0, 15.0, 86_400

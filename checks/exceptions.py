@@ -10,7 +10,16 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire")
+PACKAGES = (
+    "agent",
+    "collectors",
+    "evaluator",
+    "kubectl_plimsoll",
+    "lab",
+    "plimsoll",
+    "sandbox",
+    "wire",
+)
 
 ALLOWED = {"agent/stream/client.py"}
 """Two tasks hold their exceptions anyway; a lost stream is followed by a pause of seconds."""

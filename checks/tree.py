@@ -10,7 +10,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-PACKAGES = ("agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire")
+PACKAGES = (
+    "agent",
+    "collectors",
+    "evaluator",
+    "kubectl_plimsoll",
+    "lab",
+    "plimsoll",
+    "sandbox",
+    "wire",
+)
 
 PURITY_CONTRACT = "decisions do no I/O and read no clock"
 MOST_PURE_ENTRIES = 40

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.tools.simulate.report import as_svg
+from lab.simulate.report import as_svg
 
 RESULTS = Path(__file__).resolve().parent.parent / "bench/results"
 MODEL = RESULTS / "placement.json"

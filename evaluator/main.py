@@ -44,17 +44,17 @@ Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or
 """
 
 COMMANDS = {
-    "adopt-labels": "adopt_labels",
-    "backtest": "backtest.main",
-    "check": "check.main",
-    "check-apiservice": "check_apiservice.main",
-    "clean": "clean.main",
-    "configure-scheduler": "configure_scheduler.main",
-    "record": "record",
-    "simulate": "simulate.main",
-    "test": "policy_test",
+    "adopt-labels": "evaluator.tools.adopt_labels",
+    "backtest": "lab.backtest.main",
+    "check": "evaluator.tools.check.main",
+    "check-apiservice": "evaluator.tools.check_apiservice.main",
+    "clean": "evaluator.tools.clean.main",
+    "configure-scheduler": "evaluator.tools.configure_scheduler.main",
+    "record": "lab.record",
+    "simulate": "lab.simulate.main",
+    "test": "lab.policy_test",
 }
-"""The module in `evaluator.tools` of each subcommand; its function `main` gets the arguments after the command."""
+"""The module of each subcommand; its function `main` gets the arguments after the command."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:  # imported here, so that the service starts without them
-        command_module = importlib.import_module(f"evaluator.tools.{COMMANDS[given[0]]}")
+        command_module = importlib.import_module(COMMANDS[given[0]])
         status: int = command_module.main(given[1:])
         return status
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)

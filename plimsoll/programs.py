@@ -3,7 +3,16 @@
 import importlib
 import sys
 
-_OURS = ("agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire")
+_OURS = (
+    "agent",
+    "collectors",
+    "evaluator",
+    "kubectl_plimsoll",
+    "lab",
+    "plimsoll",
+    "sandbox",
+    "wire",
+)
 
 
 def agent() -> int:

@@ -14,7 +14,16 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = {"agent", "collectors", "evaluator", "kubectl_plimsoll", "plimsoll", "sandbox", "wire"}
+PACKAGES = {
+    "agent",
+    "collectors",
+    "evaluator",
+    "kubectl_plimsoll",
+    "lab",
+    "plimsoll",
+    "sandbox",
+    "wire",
+}
 
 
 @pytest.fixture(scope="module")

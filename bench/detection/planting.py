@@ -7,7 +7,7 @@ import numpy as np
 
 from bench.detection.series import DAY, STEP, Fleet
 from evaluator.core.readings.column import Floats
-from evaluator.tools.replay.faults import Fault
+from lab.replay.faults import Fault
 
 LENGTH = DAY // 2
 """Readings of a fault: half a day, until it is repaired."""

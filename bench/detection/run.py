@@ -28,10 +28,10 @@ from evaluator.core.policy.parse import parse
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.peer_metrics import INSTANCE_TYPE
 from evaluator.core.simulation import Period
-from evaluator.tools.replay.faults import Detection, Violation, detection, joined
-from evaluator.tools.replay.replay import Timing
-from evaluator.tools.replay.run import Backtest
-from evaluator.tools.replay.samples import Recording, Samples
+from lab.replay.faults import Detection, Violation, detection, joined
+from lab.replay.replay import Timing
+from lab.replay.run import Backtest
+from lab.replay.samples import Recording, Samples
 
 TARGET = 6
 """Deviation of the rule on peers, the same for every metric, as in docs/peers.md. Chosen on the loads of 2011-03-03."""

@@ -13,9 +13,9 @@ import numpy as np
 from bench.placement.scenarios import World, compressed, scenario
 from bench.placement.systems import SYSTEMS
 from evaluator.core.readings.column import Floats
-from evaluator.tools.closed_loop.loop import ClosedLoop
-from evaluator.tools.closed_loop.use import Outcome
-from evaluator.tools.closed_loop.workload import TraceError, generated_traces, parse_traces
+from lab.closed_loop.loop import ClosedLoop
+from lab.closed_loop.use import Outcome
+from lab.closed_loop.workload import TraceError, generated_traces, parse_traces
 
 GENERATED = "generated"
 _MACHINES = 1000

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from evaluator.core.readings.column import Floats
-from evaluator.tools.closed_loop.kube_scheduler import MAX_SCORE, Positions, Scores
-from evaluator.tools.closed_loop.systems import DefaultPlugins
-from evaluator.tools.closed_loop.use import UseHistory
-from evaluator.tools.closed_loop.workload import TRACE_STEP, Nodes, SimulatedPod
+from lab.closed_loop.kube_scheduler import MAX_SCORE, Positions, Scores
+from lab.closed_loop.systems import DefaultPlugins
+from lab.closed_loop.use import UseHistory
+from lab.closed_loop.workload import TRACE_STEP, Nodes, SimulatedPod
 
 _METRICS_SERVER = (30.0, 15.0)
 """metrics-server: the window of a reading and its age, in seconds, at a resolution of 15 s."""

@@ -14,7 +14,7 @@ from bench.authority import Authority
 from bench.placement.systems import METRIC, PERCENT, SYSTEMS, Evaluated, Tas, policy_object
 from bench.tas import proxied, started
 from evaluator.core.model.names import EXTENDER_RESOURCE
-from evaluator.tools.closed_loop.systems import SYNC_PERIOD
+from lab.closed_loop.systems import SYNC_PERIOD
 from sandbox.client.objects import Object
 from sandbox.envtest import ControlPlane
 from sandbox.processes import HeldPort, Processes

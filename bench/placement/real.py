@@ -23,9 +23,9 @@ from bench.placement.scenarios import World
 from bench.world import furnish
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.readings.column import Floats
-from evaluator.tools.closed_loop.systems import METRICS, SYNC_PERIOD, ShippedMetrics
-from evaluator.tools.closed_loop.use import Measurement, Outcome, UseHistory
-from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
+from lab.closed_loop.systems import METRICS, SYNC_PERIOD, ShippedMetrics
+from lab.closed_loop.use import Measurement, Outcome, UseHistory
+from lab.closed_loop.workload import Nodes, SimulatedPod
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS, POLICIES, REPLICASETS, Object

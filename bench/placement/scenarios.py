@@ -17,9 +17,9 @@ from typing import Protocol
 import numpy as np
 
 from evaluator.core.readings.column import Floats
-from evaluator.tools.closed_loop.loop import Timing
-from evaluator.tools.closed_loop.use import INTERVAL
-from evaluator.tools.closed_loop.workload import (
+from lab.closed_loop.loop import Timing
+from lab.closed_loop.use import INTERVAL
+from lab.closed_loop.workload import (
     Arrivals,
     Nodes,
     SimulatedPod,

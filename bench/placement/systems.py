@@ -23,9 +23,9 @@ from bench.placement.peers import (
 from evaluator.core.policy.parse import parse
 from evaluator.core.simulation import MakeVerbs
 from evaluator.features.registry import FEATURES, VOCABULARY
-from evaluator.tools.closed_loop.kube_scheduler import Positions
-from evaluator.tools.closed_loop.systems import DefaultPlugins, Plimsoll, System
-from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod
+from lab.closed_loop.kube_scheduler import Positions
+from lab.closed_loop.systems import DefaultPlugins, Plimsoll, System
+from lab.closed_loop.workload import Nodes, SimulatedPod
 
 METRIC = "node_cpu_utilisation_ratio"
 """Use of the last minute as a share of the node: the shipped rule that policies of the benchmark name."""

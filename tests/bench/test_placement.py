@@ -9,8 +9,8 @@ import pytest
 
 from bench.placement import table
 from bench.placement.systems import SYSTEMS, TABLE
-from evaluator.tools.closed_loop.use import UseHistory
-from evaluator.tools.closed_loop.workload import Nodes, SimulatedPod, equal_pods
+from lab.closed_loop.use import UseHistory
+from lab.closed_loop.workload import Nodes, SimulatedPod, equal_pods
 from sandbox.envtest import NoControlPlaneError, find
 from tests.bench import conftest
 

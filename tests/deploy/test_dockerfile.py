@@ -230,7 +230,7 @@ def test_exposed_ports_are_those_of_the_programs():
 
 
 def test_images_have_oci_labels_and_leave_out_other_programs():
-    for target, others in (("agent", {"evaluator", "sandbox"}), ("evaluator", {"agent", "sandbox"})):  # fmt: skip
+    for target, others in (("agent", {"evaluator", "lab", "sandbox"}), ("evaluator", {"agent", "sandbox"})):  # fmt: skip
         (labels,) = steps(target, "LABEL")
         named = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", labels))
         assert named >= {"title", "description", "licenses", "version", "revision"}

@@ -111,7 +111,10 @@ def test_images_built_again_from_another_checkout_are_the_same_bit_for_bit(build
 
 
 def test_an_image_has_only_its_own_program(roots):
-    for name, others in (("agent", {"evaluator", "sandbox"}), ("evaluator", {"agent", "sandbox"})):
+    for name, others in (
+        ("agent", {"evaluator", "lab", "sandbox"}),
+        ("evaluator", {"agent", "sandbox"}),
+    ):
         (packages,) = roots[name].glob("opt/plimsoll/lib/python3*/site-packages")
         assert (packages / name).is_dir()
         assert others.isdisjoint(path.name for path in packages.iterdir())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import yaml
 
-from evaluator.tools.record import Options
+from lab.record import Options
 from plimsoll import flags
 from plimsoll.commandline import Parser
 

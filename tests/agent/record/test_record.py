@@ -11,7 +11,7 @@ import pytest
 from agent.record import command, text
 from collectors.interface.sample import Family, Sample
 from plimsoll.recording.spool import Spool, SpoolError
-from tests.evaluator.tools.backtest.read import read
+from tests.lab.backtest.read import read
 
 HOUR = 1_763_164_800.0
 

@@ -6,7 +6,7 @@ import pytest
 
 from agent.rules.promql.labels import make
 from agent.rules.storage import exposition
-from evaluator.tools.backtest.inputs.openmetrics import OpenMetricsError, SeriesTable
+from lab.backtest.inputs.openmetrics import OpenMetricsError, SeriesTable
 from plimsoll.recording import series
 
 SERIES = {

@@ -16,10 +16,11 @@ from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActio
 from evaluator.features.node_actions.replay import ActionReplay
 from evaluator.features.node_actions.types import VALUE, ActionSettings
 from evaluator.features.registry import VOCABULARY
-from evaluator.tools.replay.replay import Replay, Timing
+from lab.replay.replay import Replay, Timing
 from plimsoll import rfc3339
 from tests.evaluator.conftest import make_tas
-from tests.evaluator.tools.replay.test_differential import (
+from tests.examples import examples
+from tests.lab.replay.test_differential import (
     NODES,
     STALE,
     START,
@@ -30,7 +31,6 @@ from tests.evaluator.tools.replay.test_differential import (
     report,
     scrapes,
 )
-from tests.examples import examples
 
 limits = st.sampled_from(["1", "50%", "100%"])
 
