@@ -28,12 +28,11 @@ from typing import NamedTuple
 import aiohttp
 
 from bench import commandline
-from bench.closed_loop import apply
 from bench.commandline import Line
 from plimsoll import rfc3339
 from sandbox.client import events
-from sandbox.client.client import ApiError
-from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES, Object, key_of
+from sandbox.client.client import ApiError, ensure
+from sandbox.client.objects import EVENTS, NAMESPACES, NODES, PODS, POLICIES, Object, key_of
 from sandbox.cluster import EVALUATOR, Cluster, ClusterSpec
 
 NAMESPACE, POLICY = "health-metric-demo", "demo-policy"
@@ -242,7 +241,8 @@ async def measured(rounds: int = 8) -> AsyncIterator[Line]:
         spec = ClusterSpec(dir=Path(folder), sync_period=1.0, evaluator_flags=flags)
         async with Cluster(spec) as cluster, aiohttp.ClientSession() as http:
             site = Site(cluster, http)
-            await apply(cluster, Path("health-metric-demo/00-namespace.yaml"))
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+            await ensure(cluster.client, NAMESPACES, namespace)
             meta = {"name": POLICY, "namespace": NAMESPACE}
             body = {"apiVersion": POLICIES.api_version, "kind": "TASPolicy", "metadata": meta}
             await cluster.client.create(POLICIES, body | _policy(1))

@@ -11,6 +11,7 @@ refuses the node; then repairs it. Prints one JSON line for each fault, times in
 """
 
 import asyncio
+import json
 import os
 import random
 import tempfile
@@ -21,18 +22,23 @@ from pathlib import Path
 import aiohttp
 
 from bench import commandline
-from bench.closed_loop import NODE, apply, filter_body, refused
 from bench.commandline import Line
 from bench.measure import latencies
 from plimsoll import rfc3339
-from sandbox.client.objects import NODES
+from sandbox import manifests
+from sandbox.client.client import ensure
+from sandbox.client.objects import NAMESPACES, NODES, POLICIES
 from sandbox.cluster import Cluster
 from sandbox.demo.signals import CONDITION, DEMO, NAMESPACE, POLICY, RULES
 from sandbox.inject import inject, repair
 
+NODE = "node-b"
 AIM = "p99_ms <= 1000"
 KINDS = ("hung", "xid", "ext4")
-MANIFESTS = ("signals-demo/00-namespace.yaml", "signals-demo/10-policy.yaml")
+MANIFESTS = {
+    "signals-demo/00-namespace.yaml": NAMESPACES,
+    "signals-demo/10-policy.yaml": POLICIES,
+}
 
 
 async def measured(faults: int = 30) -> AsyncIterator[Line]:
@@ -43,28 +49,30 @@ async def measured(faults: int = 30) -> AsyncIterator[Line]:
             aiohttp.ClientSession() as http,
         ):
             (cluster.rules / "gpus.yaml").write_text(RULES)
-            await apply(cluster, *map(Path, MANIFESTS))
-            for kind in KINDS:
-                yield await _measure(cluster, http, kind, faults)
+            for name, kind in MANIFESTS.items():
+                for body in manifests.load(manifests.folder() / name):
+                    await ensure(cluster.client, kind, body)
+            for fault in KINDS:
+                yield await _measure(cluster, http, fault, faults)
 
 
 async def _measure(cluster: Cluster, http: aiohttp.ClientSession, kind: str, faults: int) -> Line:
     url = f"{cluster.endpoints.extender}/scheduler/filter"
-    question = filter_body(POLICY, list(cluster.spec.nodes), NAMESPACE)
+    question = _filter_body(list(cluster.spec.nodes))
     times: list[float] = []
     rng = random.Random(1)
-    while await refused(http, url, question) is not False:
+    while await _refused(http, url, question) is not False:
         pass
     for _ in range(faults + 1):
         # Not in phase with the agents; and later than the second of the last acknowledgement.
         await asyncio.sleep(rng.uniform(1, 2))
         begin = time.perf_counter()
         inject(cluster.dir, NODE, kind)
-        while not await refused(http, url, question):
+        while not await _refused(http, url, question):
             pass
         times.append(time.perf_counter() - begin)
         await _end(cluster, kind)
-        while await refused(http, url, question) is not False:
+        while await _refused(http, url, question) is not False:
             pass
     times = times[1:]  # the first one may also wait for the rules
     return {
@@ -75,6 +83,20 @@ async def _measure(cluster: Cluster, http: aiohttp.ClientSession, kind: str, fau
         "load": round(os.getloadavg()[0], 1),
         "aim": AIM,
     }
+
+
+def _filter_body(nodes: list[str]) -> bytes:
+    """Return ExtenderArgs for a pod of the policy, with node names (nodeCacheCapable)."""
+    meta = {"name": "bench", "namespace": NAMESPACE, "labels": {"telemetry-policy": POLICY}}
+    return json.dumps({"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": nodes}).encode()
+
+
+async def _refused(http: aiohttp.ClientSession, url: str, question: bytes) -> bool | None:
+    """Return whether the node is rejected; None while the evaluator is not ready."""
+    headers = {"Content-Type": "application/json"}
+    async with http.post(url, data=question, headers=headers) as response:
+        answer = await response.json()
+    return NODE in answer["FailedNodes"] if response.status == 200 else None
 
 
 async def _end(cluster: Cluster, kind: str) -> None:

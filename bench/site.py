@@ -16,7 +16,6 @@ from typing import Any
 from bench import cluster, measure, processes, world
 from bench.authority import Authority
 from bench.fleet import Fleet
-from bench.fleetagent import Habits
 from sandbox.endpoints import kubeconfig
 from sandbox.processes import HeldPort
 
@@ -134,13 +133,11 @@ class Site:
 
 
 @contextlib.contextmanager
-def steady(
-    nodes: int, policies: int, flags: Sequence[str] = (), *, with_pods: bool = False
-) -> Iterator[Site]:
-    """With constant readings: those of `cluster.readings`, queried from Prometheus once. `with_pods`: of `bench.podcluster`."""
+def steady(nodes: int, policies: int) -> Iterator[Site]:
+    """With constant readings: those of `cluster.readings`, queried from Prometheus once."""
     with (
-        _prepared(nodes, policies, with_pods=with_pods) as around,
-        around.evaluator((*around.asked_once, *flags)) as found,
+        _prepared(nodes, policies) as around,
+        around.evaluator(around.asked_once) as found,
     ):
         found.until("/readyz")
         measure.settle(found.pid)
@@ -166,9 +163,8 @@ def streaming(nodes: int, policies: int, flags: Sequence[str] = ()) -> Iterator[
         period = f"{_REPORTS_EVERY:g}s"
         with around.evaluator((f"--syncPeriod={period}", "--staleAfter=1m", *flags)) as found:
             address = f"127.0.0.1:{found.agent_port}"
-            habits = Habits(interval=_REPORTS_EVERY, share=0.0)
-            with Fleet(address, around.names, habits, authority=around.authority) as fleet:
-                asyncio.run(fleet.until(connected=nodes, timeout=_PATIENCE))
+            with Fleet(address, around.names, around.authority, interval=_REPORTS_EVERY) as fleet:
+                asyncio.run(fleet.until_connected(_PATIENCE))
                 found.until("/readyz")
                 _until_written(found)
                 yield around.site(found), fleet
@@ -211,8 +207,8 @@ class _Around:
 
 
 @contextlib.contextmanager
-def _prepared(nodes: int, policies: int, *, with_pods: bool = False) -> Iterator[_Around]:
-    spec = world.Spec(nodes, policies, with_pods)
+def _prepared(nodes: int, policies: int) -> Iterator[_Around]:
+    spec = world.Spec(nodes, policies)
     with (
         tempfile.TemporaryDirectory() as name,
         processes.beside(world.run, spec) as connection,

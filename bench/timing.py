@@ -1,12 +1,9 @@
 """Times work in this process: wall-clock and CPU time of a call, CPU time of a part, and of each callback of an event loop."""
 
 import asyncio
-import contextlib
-import selectors
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
-from unittest import mock
 
 from bench.measure import percentile
 from plimsoll.http.pieces import Paced
@@ -74,48 +71,3 @@ class CallbackTimes:
         """Forget earlier callbacks; the one that calls it is not counted."""
         await asyncio.sleep(0)
         self.taken.clear()
-
-
-class _Selector(selectors.DefaultSelector):
-    """Skips the time that an event loop would wait."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.skipped = 0.0
-        self.skips = True
-
-    def now(self) -> float:
-        """Return the CPU time of this thread and the skipped time, in seconds."""
-        return time.thread_time() + self.skipped
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready; without anything, skip the timeout."""
-        if timeout is None or not self.skips:
-            return super().select(timeout)
-        if not (ready := super().select(0)):
-            self.skipped += max(0.0, timeout)
-        return ready
-
-
-@contextlib.contextmanager
-def idle_machine() -> Iterator[asyncio.Runner]:
-    """Run an event loop whose time is its own CPU time, and the time that it waits: other processes do not delay it.
-
-    `time.monotonic` and `time.perf_counter` return this time, in functions that look them up when they are called.
-    """
-    selector = _Selector()
-
-    def loop() -> asyncio.AbstractEventLoop:
-        made = asyncio.SelectorEventLoop(selector)
-        made.time = selector.now  # type: ignore[method-assign]
-        return made
-
-    with (
-        mock.patch("time.monotonic", selector.now),
-        mock.patch("time.perf_counter", selector.now),
-        asyncio.Runner(loop_factory=loop) as runner,
-    ):
-        yield runner
-        selector.skips = (
-            False  # Python 3.12 and later wait at most 300 s for threads when a loop is closed
-        )

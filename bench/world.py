@@ -12,7 +12,6 @@ import msgspec
 from aiohttp import web
 
 from bench import cluster, nodes
-from bench.podcluster import PodCluster
 from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
@@ -26,8 +25,6 @@ class Spec:
 
     nodes: int
     policies: int
-    with_pods: bool = False
-    """Whether pods run on the nodes, with the usage of `bench.podcluster`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +46,6 @@ async def _run(connection: "Connection[Any, Any]", spec: Spec) -> None:
     names = cluster.names(spec.nodes)
     api.load("nodes", (nodes.node(name, index) for index, name in enumerate(names)))
     readings = {metric: cluster.readings(names, metric) for metric in cluster.METRICS}
-    if spec.with_pods:
-        pods = PodCluster(spec.nodes)
-        api.load("pods", pods.pod_objects())
-        readings |= pods.readings()
     url = await api.start()
     prometheus = await _serve_prometheus(readings)
     async with Client(url) as client:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import extender, gangs, measure, pages
-from bench.cases import Repeat, Rest
+from bench import extender, gangs, measure
+from bench.extender import Repeat, Rest
 from bench.scene import Sizes
-from evaluator.features.scorers.registry import BUILT_IN
 from tests.bench import conftest
 
 BENCH = Path(extender.__file__).parent
@@ -73,39 +72,6 @@ def test_stalls_benchmark_runs():
         assert "met" in line
 
 
-def test_browsing_benchmark_runs():
-    arguments = ("--nodes=40", "--policies=4", "--seconds=6", "--rounds=1")
-    line, median = lines_of("browsing", *arguments)
-    assert line["ratio_p99"] == median["ratio_p99"] > 0
-    assert line["live"]["fetched_per_s"] > line["without"]["fetched_per_s"] == 0
-    for figures in (line["live"], line["without"]):
-        assert 0 < figures["p50_ms"] <= figures["p99_ms"]
-        assert figures["cpu_ms_per_s"] > figures["history_ms_per_s"] > 0
-
-
-def test_pages_benchmark_runs():
-    lines = lines_of("pages", "--nodes=40", "--policies=4", "--seconds=1.2")
-    quiet, *refreshed, changing, live = lines
-    browsed = (*refreshed, live)
-    assert not {"pages"} & {*quiet, *changing}
-    assert len(refreshed) == len(pages.PERIODS)
-    for line in lines:
-        assert line["core_percent"] > 0
-        assert 0 < line["p50_ms"] <= line["p99_ms"] <= line["max_ms"]
-        assert "met" in line
-    for line in browsed:
-        assert line["pages"] >= 1
-        assert 0 < line["page_p50_ms"] <= line["page_max_ms"]
-
-
-def test_custom_metrics_benchmark_runs():
-    lines = lines_of("custom_metrics", "--nodes=40", "--metrics=5", "--pods=30", "--requests=2")
-    cases = ["changed", "cached", "selected", "pods", "node", "discovery", "unchanged"]
-    assert [line["case"] for line in lines] == cases
-    assert all(line["cpu_ms"] > 0 and "met" in line for line in lines)
-    assert lines[-1]["kilobytes"] == 0.0
-
-
 def test_startup_benchmark_runs():
     lines = lines_of("startup", "--nodes=40", "--policies=4", "--repeats=1")
     assert [line["case"] for line in lines] == ["imports", "imports", "ready"]
@@ -120,15 +86,6 @@ def test_gangs_benchmark_runs():
         assert line["gangs"] == 3
         assert 0 < line["p50_ms"] <= line["max_ms"]
         assert ("met" in line) == (line["what"] == "steady")
-
-
-def test_scorers_benchmark_runs():
-    lines = lines_of("scorers", "--nodes=40", "--requests=5")
-    assert [line["case"] for line in lines] == list(BUILT_IN)
-    for line in lines:
-        for what in ("assess", "filter", "prioritize", "pod"):
-            assert 0 < line[f"{what}_p50_ms"] <= line[f"{what}_p99_ms"]
-        assert "met" in line
 
 
 def test_aftermath_benchmark_runs():
