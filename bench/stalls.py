@@ -40,7 +40,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy

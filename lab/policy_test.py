@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import STRATEGIES
@@ -28,7 +29,6 @@ from lab.replay.replay import Replay, Timing
 from lab.replay.samples import Recording, Series, merged
 from plimsoll import strictyaml
 from plimsoll.commandline import Parser
-from plimsoll.decode import UNREADABLE
 from plimsoll.files import userfile
 from plimsoll.recording import series
 from plimsoll.text import SentenceError, counted, shown

@@ -30,9 +30,8 @@ from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.http.addresses import Address
 from plimsoll.logs import LogOptions
-from plimsoll.recording import text
-from plimsoll.recording.names import metric_names
-from plimsoll.recording.options import RecordingOptions
+from plimsoll.recording import series
+from plimsoll.recording.options import RecordingOptions, metric_names
 from plimsoll.recording.spool import Spool, SpoolError
 from wire.codec import Delta
 
@@ -70,9 +69,9 @@ class Recorder:
         readings.update(dict.fromkeys([*report.absent, *report.several], "NaN"))
         readings.update((name, _number(value)) for name, value in report.values.items())
         unread = set(report.unread)
-        stamp = text.timestamp(self._clock())
+        now = self._clock()
         lines = [
-            f"{text.head(name, node)} {value} {stamp}\n"
+            f"{series.of_node(name, node)} {value} {now:.3f}\n"
             for name, value in readings.items()
             if name not in unread
         ]

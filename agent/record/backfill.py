@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from agent.config import PROGRAM as AGENT
-from agent.record import text as recorded
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group
@@ -19,12 +18,13 @@ from agent.rules.promql.labels import NAME, Labels
 from agent.rules.storage import exposition
 from agent.rules.storage.exposition import ExpositionError
 from agent.rules.storage.shared_head import SharedHead
+from agent.scrape.exposition import recorded_lines
 from collectors.interface.sample import Family, Sample
 from plimsoll import durations, logs
 from plimsoll.commandline import Parser
 from plimsoll.files import userfile
-from plimsoll.recording import text
-from plimsoll.recording.names import metric_names
+from plimsoll.recording.options import metric_names
+from plimsoll.recording.series import NODE
 from plimsoll.text import SentenceError
 
 PROGRAM = f"{AGENT} backfill"
@@ -40,7 +40,7 @@ example:
 exit status: 0, 1 if a file cannot be read or a rule is invalid, 2 for invalid flags.
 """
 _NAME = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)[{ ]", re.ASCII)
-_OF_SCRAPE = {text.NODE, "instance", "job"}
+_OF_SCRAPE = {NODE, "instance", "job"}
 """Labels that an agent's own samples do not have."""
 _STEP = 60_000
 """Default step of subqueries (ms)."""
@@ -154,7 +154,7 @@ def backfill(samples: Samples, groups: Sequence[Group], every: int) -> Iterator[
     )
     for labels, time, value in samples:
         own = dict(labels)
-        node = own.get(text.NODE) or own.get("instance", "").rpartition(":")[0]
+        node = own.get(NODE) or own.get("instance", "").rpartition(":")[0]
         if time is not None and node:
             pairs = tuple(_own(own))
             by_node[node][-(-time // every) * every][own[NAME], pairs] = value
@@ -166,7 +166,7 @@ def _own(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield the labels as the agent has them; `exported_node` is its own label `node`."""
     for name, value in labels.items():
         if name != NAME and name not in _OF_SCRAPE:
-            yield text.NODE if name == "exported_node" else name, value
+            yield NODE if name == "exported_node" else name, value
 
 
 def _node(
@@ -188,7 +188,7 @@ def _node(
         for group in running:
             tick = Tick(now, 0, _STEP, families, families.keys(), frozenset(), results)
             results.append(group.tick(tick))
-        yield recorded.lines(_families(results), node, now / 1000)
+        yield recorded_lines(_families(results), node, now / 1000)
 
 
 def _families(results: Iterable[TickResult]) -> Iterator[Family]:

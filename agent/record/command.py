@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent import config
-from agent.record import text
+from agent.scrape.exposition import recorded_lines
 from agent.scrape.runner import CollectorRunner
 from collectors import registry
 from collectors.interface.sample import Family
@@ -17,8 +17,7 @@ from plimsoll import flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 from plimsoll.process.signals import StopSignals
-from plimsoll.recording.names import metric_names
-from plimsoll.recording.options import RecordingOptions
+from plimsoll.recording.options import RecordingOptions, metric_names
 from plimsoll.recording.spool import Spool, SpoolError
 
 PROGRAM = f"{config.PROGRAM} record"
@@ -101,7 +100,7 @@ def record(
     """Record until `duration` seconds have passed (0: without end) or `wait(seconds)` returns True. Raises SpoolError."""
     begin = now = clock()
     while True:
-        spool.write(now, text.lines(read(), node, now))
+        spool.write(now, recorded_lines(read(), node, now))
         pause = every - (clock() - begin) % every
         if duration and clock() + pause - begin > duration:
             break

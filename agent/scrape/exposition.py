@@ -1,4 +1,4 @@
-"""Encodes families as text format 0.0.4 or OpenMetrics 1.0.0, and negotiates the format."""
+"""Encodes families as text format 0.0.4 or OpenMetrics 1.0.0, and negotiates the format; and as lines of recordings."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from collectors.interface.sample import Family, Labels, MetricType, Sample
 from collectors.shared.formats.numerals import format_float, parse_float
+from plimsoll.recording import series
 
 _KEPT = 1 << 12  # families; a node has about 500
 _STEP_LABELS = {"histogram": "le", "summary": "quantile"}
@@ -214,3 +215,12 @@ def _served(media_type: str, parameters: dict[str, str]) -> Format | None:
         if media_type == known.media_type and version in {"", *known.versions}:
             return known
     return None
+
+
+def recorded_lines(families: Iterable[Family], node: str, at: float) -> bytes:
+    """Return the samples of one moment (Unix seconds) as lines of a recording, with the node's name."""
+    return "".join(
+        f"{series.of_node(name, node, labels)} {format_float(value)} {at:.3f}\n"
+        for family in families
+        for name, labels, value in family.samples
+    ).encode()

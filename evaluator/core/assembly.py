@@ -11,6 +11,7 @@ from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.catalog import shipped
 from evaluator.core.http.ports import AgentPort, SchedulerPort
 from evaluator.core.intake import Intake
+from evaluator.core.journal import Action, ActionKind, Journal
 from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import own_namespace
@@ -29,7 +30,6 @@ from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
-from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.core.sources.agents.server import AgentServer

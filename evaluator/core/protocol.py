@@ -13,12 +13,12 @@ import numpy as np
 from msgspec import Raw
 
 from evaluator.core.model import pod_spec_view, requests
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.node_index import NodeScores
 from evaluator.core.model.pod_spec_view import PodSpecView
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import NOTHING, ResourceVector
 from evaluator.core.policy.decide import Decision, Decisions
-from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 
 Body = bytes | bytearray | memoryview

@@ -11,10 +11,10 @@ from evaluator.core.http.ports import Port
 from evaluator.core.http.responses import RouteGroup
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy_status import Effects, PolicyPart
 from evaluator.core.protocol import Args, ForPod
-from evaluator.core.report import Effects, PolicyPart
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Request
 

@@ -3,8 +3,8 @@
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
-from evaluator.core.report import Facts
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
 from evaluator.core.wiring import Wired
 
 

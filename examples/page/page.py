@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from evaluator.core.pages import SHOWN, PageError, PageView, Report, Section
-from evaluator.core.report import Facts, Window
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.pages.window import Window
 
 
 class ExampleReports:

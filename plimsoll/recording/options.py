@@ -1,13 +1,25 @@
 """Flags that the commands `record` of the agent and of the evaluator share."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from plimsoll import durations
 from plimsoll.flags import option
+from plimsoll.text import shown
 
 _SHORTEST = 1.0
 """Seconds between two samples."""
+_METRIC = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*", re.ASCII)
+
+
+def metric_names(text: str) -> frozenset[str]:
+    """Parse names of metrics, separated by commas. Raises ValueError."""
+    names = frozenset(name.strip() for name in text.split(",") if name.strip())
+    for name in sorted(names):
+        if _METRIC.fullmatch(name) is None:
+            raise ValueError(f"not the name of a metric: {shown(name)}")
+    return names
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,11 +1,11 @@
-"""Parses the series of a recorded sample, `load1{node="a"}`, in the text format and in OpenMetrics.
+"""Parses and writes the series of a recorded sample, `load1{node="a"}`, in the text format and in OpenMetrics.
 
 The one grammar for what is recorded, which may have more than the agent exports: quoted names, unknown escapes. What the agent
 exports again is parsed by `collectors.textfile`, strictly: a file there is valid or not.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from plimsoll.text import shown
 
@@ -26,6 +26,10 @@ _PAIR = re.compile(
 _METRIC = "__name__"
 _ESCAPE = re.compile(r'\\(["\\n])')
 """Other backslashes are part of the text, as Prometheus reads them."""
+
+NODE = "node"
+"""The label with the node's name."""
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 
 def parse(text: str) -> tuple[str, dict[str, str]]:
@@ -60,3 +64,12 @@ def _pairs(text: str) -> Iterator[tuple[str, str]]:
 
 def _unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], text)
+
+
+def of_node(name: str, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:
+    """Return the text of a node's series. A label `node` of the series becomes `exported_node`, as in a scrape."""
+    more = "".join(
+        f',{"exported_node" if key == NODE else key}="{value.translate(_ESCAPES)}"'
+        for key, value in labels
+    )
+    return f'{name}{{{NODE}="{node.translate(_ESCAPES)}"{more}}}'

@@ -29,6 +29,7 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.kube.watches import decode_policy
 from evaluator.core.model import api_status
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
@@ -59,7 +60,6 @@ from evaluator.tools.check import main
 from evaluator.tools.check.report import describe
 from evaluator.tools.configure_scheduler import configuration, staticpod
 from plimsoll import quantity
-from plimsoll.decode import UNREADABLE
 from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import msgspec
 
 from evaluator.core.model.api_status import ReviewedUser
-from plimsoll.decode import UNREADABLE
+from evaluator.core.model.names import UNREADABLE
 from plimsoll.text import SentenceError
 
 AUTHENTICATED = "system:authenticated"

@@ -23,12 +23,11 @@ from evaluator.core.kube.resources import (
 )
 from evaluator.core.kube.transport import APISession, KubeError, lines, whole
 from evaluator.core.model.api_status import AccessReview, AccessReviewed, TokenReview, TokenReviewed
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import UNREADABLE, PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import FIELD_MANAGER, LabelApply
 from evaluator.core.model.pod import Pod
 from plimsoll import rfc3339
-from plimsoll.decode import UNREADABLE
 
 T = TypeVar("T")
 

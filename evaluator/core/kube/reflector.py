@@ -17,9 +17,9 @@ import msgspec
 from evaluator.core.kube.client import WATCH_GRACE, Kube
 from evaluator.core.kube.resources import APIResource
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.names import UNREADABLE
 from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.decode import UNREADABLE
 
 log = logs.get(__name__)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from plimsoll.decode import UNREADABLE
+from evaluator.core.model.names import UNREADABLE
 
 _LONGEST = 3600.0
 """Seconds: longer Retry-After values are capped."""

@@ -24,6 +24,9 @@ PLACED_SINCE = "plimsoll.io/placed-since"
 RANKING = "plimsoll.io/ranking"
 """The annotation of a policy by which nodes are scored: `rank`, the default, `value` or `headroom`."""
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding untrusted JSON raises: not JSON or not of the type; not UTF-8; nested too deeply."""
+
 
 class PolicyKey(NamedTuple):
     """Namespace and name of a policy."""

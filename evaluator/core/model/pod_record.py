@@ -17,7 +17,7 @@ from evaluator.core.model.resources import ExtendedResources, ResourceVector
 from plimsoll import rfc3339
 
 Extra = Callable[[PodSpecView], object]
-"""Returns what a feature keeps of a pod: comparable, and small, since there may be 100,000. May raise `plimsoll.decode.UNREADABLE`."""
+"""Returns what a feature keeps of a pod: comparable, and small, since there may be 100,000. May raise `evaluator.core.model.names.UNREADABLE`."""
 Key = tuple[str, str]
 """Namespace and name."""
 
@@ -89,7 +89,7 @@ def decode(
 ) -> PodRecord:
     """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.core.model.requests.others`. `labels`: keep them.
 
-    Raises `plimsoll.decode.UNREADABLE` for malformed JSON.
+    Raises `evaluator.core.model.names.UNREADABLE` for malformed JSON.
     """
     return pod_record(pod_spec_view.decode(raw), ignored, labels=labels, extra=extra)
 

@@ -13,6 +13,7 @@ import msgspec
 
 from evaluator.core.kube.resources import segment
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.sources.answer import (
     MeasurementTime,
     PolledAnswer,
@@ -21,7 +22,6 @@ from evaluator.core.sources.answer import (
     reading,
 )
 from plimsoll import quantity, rfc3339
-from plimsoll.decode import UNREADABLE
 from plimsoll.text import one_line
 
 GROUP = "custom.metrics.k8s.io"

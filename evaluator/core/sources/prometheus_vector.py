@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import msgspec
 
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.sources.answer import (
     MeasurementTime,
     PolledAnswer,
     SourceError,
     reading,
 )
-from plimsoll.decode import UNREADABLE
 from plimsoll.text import one_line
 
 Labels = Mapping[str, str]

@@ -12,12 +12,12 @@ from typing import Generic, Protocol, TypeVar
 from prometheus_client import Counter
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.journal import Action, ActionKind, Journal
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
-from evaluator.core.report import Action, ActionKind, Journal
 from evaluator.core.writes.node_plan import Compared, NodePlan, Step
 from plimsoll import logs
 from plimsoll.backoff import Backoff

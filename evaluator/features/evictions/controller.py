@@ -9,15 +9,16 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
+from evaluator.core.journal import Action
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
+from evaluator.core.policy.causes import causes_at
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import Action, causes_at
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate

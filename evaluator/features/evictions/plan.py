@@ -13,7 +13,7 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.report import Effect, Effects
+from evaluator.core.policy_status import Effect, Effects
 from plimsoll.text import counted
 
 HOUR = 3600.0

@@ -5,14 +5,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart, learned_of
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
+from evaluator.core.placement.explain import learned_of
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
+from evaluator.core.policy_status import Effect, Effects, listed
 from evaluator.core.protocol import Args
-from evaluator.core.report import Effect, Effects, Facts, listed
 from evaluator.core.simulation import ExtenderVerbs
 from evaluator.core.wiring import Wired
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs

@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from evaluator.core import protocol
 from evaluator.core.http.responses import ErrorResponder, RouteGroup
+from evaluator.core.journal import Journal, PodAnswer
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import ForPod
-from evaluator.core.report import Journal, PodAnswer
 from evaluator.features.extender import verbs
 from plimsoll import logs
 from plimsoll.http.routes import Route

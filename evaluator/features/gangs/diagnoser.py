@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.names import UNREADABLE
 from evaluator.features.gangs.core.controllers import (
     KINDS,
     ControllerEvent,
@@ -26,7 +27,6 @@ from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.types import GangDecisions, GangState
 from plimsoll import logs
 from plimsoll.backoff import Backoff
-from plimsoll.decode import UNREADABLE
 
 log = logs.get(__name__)
 

@@ -20,8 +20,10 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
-from evaluator.core.pages import SHOWN, PageError, PagePart, PageView, Report, Section
-from evaluator.core.report import Facts, Window
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
+from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.pages.window import Window
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.gangs import webhook
 from evaluator.features.gangs.controller import GangController

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core import labels
 from evaluator.features.gangs.core.membership import (
@@ -23,7 +24,6 @@ from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_among
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll import logs, rfc3339
-from plimsoll.decode import UNREADABLE
 
 log = logs.get(__name__)
 

@@ -8,9 +8,9 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.facts import Facts, joined
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.report import Facts, joined
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluator.core.journal import Action, ActionKind
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.report import Action, ActionKind
 from evaluator.features.history.plan import Edit, Transitions
 from evaluator.features.history.records import (
     RECORD,

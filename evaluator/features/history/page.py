@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.pages import SHOWN, PageError, PageView, Report, Scope, Section
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import Scope
+from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
+from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.report import Facts, Window
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import Live

@@ -10,13 +10,13 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
+from evaluator.core.policy.causes import cause_at
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import Phase, Phases, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Rule
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import cause_at
 from evaluator.features.history.records import Cause, Why
 
 _CLEAR, _VIOLATED = np.uint8(Phase.CLEAR), np.uint8(Phase.VIOLATED)

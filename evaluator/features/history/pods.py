@@ -10,12 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from evaluator.core.journal import PodAnswer
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
+from evaluator.core.pages.facts import joined
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.report import PodAnswer, joined
 from evaluator.features.history.history import History
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339

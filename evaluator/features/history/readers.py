@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from evaluator.core.pages import Scope
+from evaluator.core.pages.part import Scope
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.records import written
 from plimsoll import logs

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.policy_pods import policy_of
+from evaluator.core.journal import Action, ActionKind
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
+from evaluator.core.pages.facts import Facts
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import Action, ActionKind, Facts
 from evaluator.features.history.history import History
 from evaluator.features.history.plan import Causes, Edit, Transitions, changes
 from evaluator.features.history.records import Kind

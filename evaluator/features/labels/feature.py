@@ -17,7 +17,7 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
-from evaluator.core.report import Effect, Effects, PolicyPart, listed
+from evaluator.core.policy_status import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import Removal, Step
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext

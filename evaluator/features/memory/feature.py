@@ -15,11 +15,12 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.report import Episode, Facts, PolicyCondition, PolicyPart, listed
+from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart, listed
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.memory.annotations import MEMORY, Memory

@@ -7,10 +7,11 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Replayable, Written
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.report import Facts, PolicyPart
+from evaluator.core.policy_status import PolicyPart
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.node_actions import names, writes

@@ -7,7 +7,14 @@ from evaluator.core.model.node_index import Mask, NodeIndex, union
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import COMPLIANCE
-from evaluator.core.report import Effect, Effects, Episode, PolicyCondition, PolicyPart, listed
+from evaluator.core.policy_status import (
+    Effect,
+    Effects,
+    Episode,
+    PolicyCondition,
+    PolicyPart,
+    listed,
+)
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, matchable
 from evaluator.features.node_actions.types import PolicyActions

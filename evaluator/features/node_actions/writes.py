@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 
 from evaluator.core.model.node import Node, NodeCondition, Taint
+from evaluator.core.policy.causes import cause_at
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import cause_at
 from evaluator.core.writes.node_plan import conditions_removal
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import (

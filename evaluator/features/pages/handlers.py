@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from evaluator.core.http import responses
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.pages import LONGEST_PATH, SHOWN, PageError, Report, Section
-from evaluator.core.report import Window
+from evaluator.core.pages.section import LONGEST_PATH, SHOWN, PageError, Report, Section
+from evaluator.core.pages.window import Window
 from evaluator.features.pages import rendering
 from evaluator.features.pages.pods import NodeReports, PodReports
 from evaluator.features.pages.policies import PolicyReports

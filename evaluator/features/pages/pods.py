@@ -12,9 +12,11 @@ from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.core.pages import SHOWN, PageError, Report, placed_on
+from evaluator.core.pages.facts import joined
+from evaluator.core.pages.section import SHOWN, PageError, Report
+from evaluator.core.pages.window import Window
+from evaluator.core.placement.explain import placed_on
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.explain import pod as explain_pod
 from evaluator.features.pages.explain import states

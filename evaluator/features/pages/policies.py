@@ -9,9 +9,10 @@ from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages import SHOWN, PageError, Report
+from evaluator.core.pages.facts import joined
+from evaluator.core.pages.section import SHOWN, PageError, Report
+from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decision, Decisions
-from evaluator.core.report import Window, joined
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import (
     overview,

@@ -14,7 +14,7 @@ import msgspec
 from markupsafe import Markup
 
 from evaluator.core.http.responses import JSON, parts
-from evaluator.core.pages import Report
+from evaluator.core.pages.section import Report
 from evaluator.core.policy.strategies import COMPLIANCE
 from plimsoll.html import headers
 from plimsoll.html.templates import Templates, link, segment

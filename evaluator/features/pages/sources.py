@@ -12,13 +12,15 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, Reindex
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages import PagePart, PagePast, PodJudge, Section
+from evaluator.core.pages.facts import Facts, joined
+from evaluator.core.pages.part import PagePart, PagePast, PodJudge
+from evaluator.core.pages.section import Section
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.problems import with_similar
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy_status import Effects, PolicyPart, no_parts
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
-from evaluator.core.report import Effects, Facts, PolicyPart, joined, no_parts
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.features.pages.explain.states import Since, never
 

@@ -8,8 +8,9 @@ from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 from urllib.parse import quote, unquote, urlencode
 
-from evaluator.core.pages import Scope, Section
-from evaluator.core.report import Window
+from evaluator.core.pages.part import Scope
+from evaluator.core.pages.section import Section
+from evaluator.core.pages.window import Window
 from plimsoll.html.negotiation import prefers_json
 from plimsoll.html.templates import root_of, segment
 from plimsoll.http.types import Request, preference

@@ -8,9 +8,9 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.feature import Feature, Written
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
 from evaluator.core.readings.reported import NodeProblems
-from evaluator.core.report import Facts
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal, conditions_removal
 from evaluator.features.problems import plan

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from prometheus_client import CollectorRegistry, Counter
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.journal import Action, Journal
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.report import Action, Journal
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue.plan import (
     ReadmittedNodes,

@@ -11,12 +11,12 @@ from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.protocol import Args
 from evaluator.core.readings.merged import Readings
-from evaluator.core.report import Facts
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS, OFF, ScorerMetrics, Scoring

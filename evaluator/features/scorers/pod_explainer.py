@@ -17,7 +17,8 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Amounts
-from evaluator.core.pages import PageError, PodOpinions
+from evaluator.core.pages.part import PodOpinions
+from evaluator.core.pages.section import PageError
 from evaluator.core.policy import evaluate
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.decide import Decision, Decisions

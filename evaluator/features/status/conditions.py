@@ -9,23 +9,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node_index import union
+from evaluator.core.policy.causes import causes_at
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.problems import AWAITED, METRICS_FOUND, VALID, SimilarTo, metrics_found
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Strategy, WhenMissing
+from evaluator.core.policy_status import Effects, Episode, PolicyCondition, PolicyPart, listed
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.peer_metrics import peer_metric
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import (
-    Effects,
-    Episode,
-    PolicyCondition,
-    PolicyPart,
-    causes_at,
-    listed,
-)
 from plimsoll.text import counted
 
 WARNINGS = "Warnings"

@@ -16,8 +16,8 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.problems import SimilarTo
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.policy_status import Effects, PartsOf, PolicyCondition, no_parts
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import Effects, PartsOf, PolicyCondition, no_parts
 from evaluator.features.status.plan import PolicyStatus, statuses
 from plimsoll import logs
 from plimsoll.backoff import Backoff

@@ -18,7 +18,7 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.problems import SimilarTo, not_found_events
-from evaluator.core.report import PartsOf, no_parts
+from evaluator.core.policy_status import PartsOf, no_parts
 from evaluator.features.status import plan
 from evaluator.features.status.plan import ReportedState
 from plimsoll import logs

@@ -19,8 +19,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.problems import METRICS_FOUND, VALID, SimilarTo
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import (
+from evaluator.core.policy_status import (
     Effects,
     Episode,
     PartsOf,
@@ -29,6 +28,7 @@ from evaluator.core.report import (
     listed,
     no_parts,
 )
+from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.status.conditions import (
     WARNINGS,
     conditions,

@@ -13,12 +13,12 @@ import msgspec
 from evaluator.core.kube.connection import ConfigError, KubeConnection
 from evaluator.core.kube.resources import segment
 from evaluator.core.kube.transport import APISession, KubeError
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.options import KubeOptions
 from evaluator.tools.check_apiservice import verdict
 from evaluator.tools.check_apiservice.verdict import APIService, Installation, Verdict
 from plimsoll import flags, logs
 from plimsoll.commandline import Parser
-from plimsoll.decode import UNREADABLE
 from plimsoll.flags import option
 
 T = TypeVar("T")

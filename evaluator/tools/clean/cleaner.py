@@ -11,11 +11,10 @@ from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.resources import NODES, POLICIES
 from evaluator.core.kube.transport import KubeError
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import UNREADABLE, PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.writes.node_plan import Removal
-from plimsoll.decode import UNREADABLE
 from plimsoll.ratelimit import TokenBucket
 
 PASSES = 5

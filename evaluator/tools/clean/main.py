@@ -20,12 +20,12 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader import lease
 from evaluator.core.leader.lease import LeaseTimings, ObservedLease, Wait
 from evaluator.core.leader.write_fence import clock
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.options import CoreOptions, KubeOptions
 from evaluator.features.registry import FEATURES
 from evaluator.tools.clean.cleaner import IncompleteError, NodeCleaner, RemovalsOf, remove_statuses
 from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
-from plimsoll.decode import UNREADABLE
 from plimsoll.flags import option
 from plimsoll.text import counted, printable
 

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from agent.record import command, text
+from agent.record import command
+from agent.scrape.exposition import recorded_lines
 from collectors.interface.sample import Family, Sample
 from plimsoll.recording.spool import Spool, SpoolError
 from tests.lab.backtest.read import read
@@ -23,8 +24,8 @@ def load(value, name="load1", labels=()):
 def test_samples_have_the_node_the_time_and_their_labels(tmp_path):
     spool = Spool(tmp_path, "node-a", most=1 << 20)
     numa = load(2.5, "numa", (("node", "0"), ("path", 'C:\\a "b"\n')))
-    spool.write(HOUR, text.lines([load(1.0), numa], "node-a", HOUR))
-    spool.write(HOUR + 15, text.lines([load(float("nan"))], "node-a", HOUR + 15))
+    spool.write(HOUR, recorded_lines([load(1.0), numa], "node-a", HOUR))
+    spool.write(HOUR + 15, recorded_lines([load(float("nan"))], "node-a", HOUR + 15))
     spool.close()
     (file,) = tmp_path.iterdir()
     assert file.name == "node-a-20251115T00Z.om"
@@ -37,12 +38,12 @@ def test_samples_have_the_node_the_time_and_their_labels(tmp_path):
 
 
 def test_each_hour_has_a_file_and_the_oldest_are_deleted_over_the_size(tmp_path):
-    line = text.lines([load(1.0)], "node-a", HOUR)
+    line = recorded_lines([load(1.0)], "node-a", HOUR)
     (tmp_path / "node-a-b-20200101T00Z.om").write_bytes(b"x" * 1000)  # another node's
     spool = Spool(tmp_path, "node-a", most=3 * len(line) + 20)
     for hour in range(5):
         at = HOUR + 3600 * hour
-        spool.write(at, text.lines([load(1.0)], "node-a", at))
+        spool.write(at, recorded_lines([load(1.0)], "node-a", at))
     spool.close()
     names = sorted(path.name for path in tmp_path.iterdir())
     assert "node-a-20251115T04Z.om" in names
@@ -53,7 +54,7 @@ def test_each_hour_has_a_file_and_the_oldest_are_deleted_over_the_size(tmp_path)
 
 def test_a_size_below_an_hour_is_an_error_that_names_the_flag(tmp_path):
     spool = Spool(tmp_path, "node-a", most=40)
-    many = text.lines([load(1.0)] * 5, "node-a", HOUR)
+    many = recorded_lines([load(1.0)] * 5, "node-a", HOUR)
     with pytest.raises(SpoolError, match="raise --max-size, or record fewer metrics"):
         spool.write(HOUR, many)
     spool.close()
@@ -61,14 +62,14 @@ def test_a_size_below_an_hour_is_an_error_that_names_the_flag(tmp_path):
 
 def test_a_line_cut_by_a_crash_is_removed_and_never_read(tmp_path):
     spool = Spool(tmp_path, "node-a", most=1 << 20)
-    spool.write(HOUR, text.lines([load(1.0)], "node-a", HOUR))
+    spool.write(HOUR, recorded_lines([load(1.0)], "node-a", HOUR))
     (file,) = tmp_path.iterdir()
     with file.open("ab") as cut:
         cut.write(b'load1{node="node-a"} 2 17631')
     os.close(spool._file)  # as the end of the process does
     assert read(file) == {("load1", ("node", "node-a")): [(HOUR, 1.0)]}
     again = Spool(tmp_path, "node-a", most=1 << 20)
-    again.write(HOUR + 30, text.lines([load(3.0)], "node-a", HOUR + 30))
+    again.write(HOUR + 30, recorded_lines([load(3.0)], "node-a", HOUR + 30))
     again.close()
     assert read(file) == {("load1", ("node", "node-a")): [(HOUR, 1.0), (HOUR + 30, 3.0)]}
     assert file.read_text().count("# EOF") == 1
@@ -78,7 +79,7 @@ def test_a_restart_within_the_hour_continues_the_file(tmp_path):
     for number in range(3):
         spool = Spool(tmp_path, "node-a", most=1 << 20)
         at = HOUR + 15 * number
-        spool.write(at, text.lines([load(number)], "node-a", at))
+        spool.write(at, recorded_lines([load(number)], "node-a", at))
         spool.close()
     (file,) = tmp_path.iterdir()
     assert file.read_text().count("# EOF") == 1
@@ -87,12 +88,12 @@ def test_a_restart_within_the_hour_continues_the_file(tmp_path):
 
 def test_two_processes_do_not_write_one_file(tmp_path):
     first = Spool(tmp_path, "node-a", most=1 << 20)
-    first.write(HOUR, text.lines([load(1.0)], "node-a", HOUR))
+    first.write(HOUR, recorded_lines([load(1.0)], "node-a", HOUR))
     second = Spool(tmp_path, "node-a", most=1 << 20)
     with pytest.raises(SpoolError, match="is being written by another process"):
-        second.write(HOUR, text.lines([load(2.0)], "node-a", HOUR))
+        second.write(HOUR, recorded_lines([load(2.0)], "node-a", HOUR))
     second.close()
-    first.write(HOUR + 15, text.lines([load(3.0)], "node-a", HOUR + 15))
+    first.write(HOUR + 15, recorded_lines([load(3.0)], "node-a", HOUR + 15))
     first.close()
     (file,) = tmp_path.iterdir()
     assert [value for _, value in read(file)["load1", ("node", "node-a")]] == [1.0, 3.0]

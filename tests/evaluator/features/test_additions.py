@@ -18,11 +18,11 @@ FEATURE = '''
 """Nodes to reboot: where the strategy reboot is violated."""
 
 from evaluator.core.feature import Feature
-from evaluator.core.report import Effects
+from evaluator.core.policy_status import Effects
 from evaluator.core.wiring import Wired
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.report import Effect, listed
+from evaluator.core.policy_status import Effect, listed
 
 
 class Reboots(Effects):

@@ -10,18 +10,18 @@ import pytest
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.http.ops import OpsServer
 from evaluator.core.http.ports import attributes_of
+from evaluator.core.journal import ActionKind, PodAnswer
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
-from evaluator.core.report import ActionKind, PodAnswer
 from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section

@@ -18,7 +18,7 @@ from evaluator.core.model import pod_record
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.model.resources import Resource
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes

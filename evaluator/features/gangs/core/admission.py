@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.pod_spec_view import Gate
 from evaluator.features.gangs.core import labels as gang_labels
 from evaluator.features.gangs.core.membership import GATE, PRIORITY_LABEL
-from plimsoll.decode import UNREADABLE
 from plimsoll.text import SentenceError
 
 API_VERSION = "admission.k8s.io/v1"

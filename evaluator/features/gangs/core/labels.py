@@ -68,7 +68,7 @@ _decode_annotations = msgspec.json.Decoder(_Annotations | None).decode
 def membership(pod: PodSpecView) -> Membership | None:
     """Return a pod's gang membership.
 
-    None for a pod that names no group, has no gang gate and was not admitted. Raises `plimsoll.decode.UNREADABLE`
+    None for a pod that names no group, has no gang gate and was not admitted. Raises `evaluator.core.model.names.UNREADABLE`
     if its placement constraints cannot be decoded.
     """
     meta, spec = pod.metadata, pod.spec

@@ -9,12 +9,12 @@ import numpy as np
 
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex, Positions
+from evaluator.core.policy.causes import causes_at
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.violations import some_reasons
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import causes_at
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy import limited
 from evaluator.features.pages.explain.states import (

@@ -11,13 +11,13 @@ from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
+from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Rule, formatted
 from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import Window
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
 from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
 from evaluator.features.pages.explain.wording import ShownReading, readings_of

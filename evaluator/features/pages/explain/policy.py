@@ -9,6 +9,7 @@ import numpy as np
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
+from evaluator.core.pages.facts import joined
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -16,10 +17,10 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
+from evaluator.core.policy_status import Effects
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.report import Effects, joined
 from evaluator.features.pages.explain import wording
 from evaluator.features.pages.explain.states import Codes, states_of
 from evaluator.features.pages.explain.wording import ShownReading, readings_of

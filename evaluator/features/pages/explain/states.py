@@ -12,10 +12,11 @@ import numpy.typing as npt
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex, Positions
+from evaluator.core.pages.facts import Facts
+from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.report import Facts, Window
 from plimsoll.steps import Steps
 
 Mask = npt.NDArray[np.bool_]

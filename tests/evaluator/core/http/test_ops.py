@@ -17,7 +17,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.part import PagePart
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.feature import routes, routes_off
 from evaluator.features.pages.handlers import Reports

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.pages import learned_of, placed_on
+from evaluator.core.placement.explain import learned_of, placed_on
 from evaluator.core.placement.ledger import UNCONFIRMED
 from tests.evaluator.core.placement.worlds import CORES, WINDOW, World
 

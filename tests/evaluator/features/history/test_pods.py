@@ -5,11 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from evaluator.core.journal import PodAnswer
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
-from evaluator.core.report import PodAnswer
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.records import Kind

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.core.pages import PagePart
+from evaluator.core.pages.part import PagePart
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.features.pages.rendering import Drawing
 from tests.evaluator.features.pages.conftest import Html, PagesOfPolicies, body, filled

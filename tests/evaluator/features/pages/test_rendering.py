@@ -4,7 +4,7 @@ from http import HTTPStatus
 
 import pytest
 
-from evaluator.core.pages import Report
+from evaluator.core.pages.section import Report
 from evaluator.features.pages import rendering
 from evaluator.features.pages.rendering import DrawnPages
 from plimsoll.http.types import Response

@@ -10,8 +10,8 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse
+from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
-from evaluator.core.report import PolicyPart
 from evaluator.features.labels.feature import problems
 from evaluator.features.status.controller import StatusController
 from wire.codec import Delta

@@ -14,8 +14,8 @@ from evaluator.core.policy.parse import parse
 from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
+from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
-from evaluator.core.report import PolicyPart
 from evaluator.features.labels.feature import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
 from evaluator.features.status.pod_controller import StatusMetrics

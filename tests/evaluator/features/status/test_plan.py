@@ -8,8 +8,8 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
+from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
-from evaluator.core.report import PolicyPart
 from evaluator.features.labels.feature import ConflictsByLabel, problems
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta

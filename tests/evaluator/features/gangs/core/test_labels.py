@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from evaluator.core.model.names import PolicyKey
+from evaluator.core.model.names import UNREADABLE, PolicyKey
 from evaluator.core.model.pod_spec_view import decode
 from evaluator.features.gangs.core.labels import membership
 from evaluator.features.gangs.core.membership import ADMITTED, GATE, Membership, Owner, QoS
-from plimsoll.decode import UNREADABLE
 
 GANG = {"podGroup": "train", "minAvailable": "4"}
 JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "u-job"}

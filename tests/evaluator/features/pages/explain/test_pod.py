@@ -10,7 +10,7 @@ from evaluator.core.model.feasibility import is_feasible, obstacles
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus, SchedulingGate
-from evaluator.core.pages import placed_on
+from evaluator.core.placement.explain import placed_on
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.pod import explain_pod

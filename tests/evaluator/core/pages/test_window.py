@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.core.report import Window
+from evaluator.core.pages.window import Window
 
 
 @given(st.integers(0, 60), st.integers(1, 10), st.integers(1, 12))
