@@ -1,6 +1,5 @@
 """What follows each new decision, in small steps: gauges are updated, changes logged, and replaced decisions freed."""
 
-import sys
 from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
@@ -170,35 +169,17 @@ _COLUMNS = 20
 """Columns freed with one step: the arrays of a column take some microseconds each."""
 
 
-_UNUSED = 3
-"""References to decisions that only a list holds, as counted below: the list, the loop's variable, the argument."""
-
-
-def unused(replaced: list[Decisions]) -> list[Decisions]:
-    """Remove from the list, and return, the decisions that nothing else refers to.
-
-    Pages and controllers use decisions for a while after they were replaced. Those are freed with a later evaluation: if
-    the page had the last reference, they would be freed at once.
-    """
-    free: list[Decisions] = []
-    kept: list[Decisions] = []
-    for decisions in replaced:
-        (free if sys.getrefcount(decisions) <= _UNUSED else kept).append(decisions)
-    replaced[:] = kept
-    return free
-
-
 def release(held: list[Decisions]) -> Iterator[None]:
-    """Empty the list, and free its decisions: one policy, or some columns, with each step.
+    """Take decisions out of the list and free them: one policy, or some columns, with each step.
 
-    Freeing the decisions of 100 policies of 100 rules at once takes 10 ms.
-
-    The list must hold the last references: parts that other objects use are freed with those.
+    Freeing those of 100 policies of 100 rules on 1,000 metrics at once takes 10 ms. What a page or a controller still uses is
+    freed when that ends.
     """
-    policies = [policy for decisions in held for policy in decisions.policies.values()]
-    columns = [column for decisions in held for column in decisions.table.prepared.values()]
-    readings = [column for decisions in held for column in decisions.table.columns.values()]
-    held.clear()
+    decisions = held.pop()
+    policies = list(decisions.policies.values())
+    columns = list(decisions.table.prepared.values())
+    readings = list(decisions.table.columns.values())
+    del decisions
     while policies:
         policies.pop()
         yield

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.loop.followers import PolicyGauges, log_changes, release, unused
+from evaluator.core.loop.followers import PolicyGauges, log_changes, release
 from evaluator.core.loop.subscription import (
     NO_EXTRA_METRICS,
     ExtraMetrics,
@@ -108,7 +108,6 @@ class DecisionLoop:
         """Take over each new decision in steps, after `listeners`."""
         self._clock = clock
         self._decisions = Decisions()
-        self._replaced: list[Decisions] = []
         self._subscribed = frozenset[str]()
         self._decided = clock()
         self._wakeup = wakeup or WakeUp()
@@ -281,9 +280,9 @@ class DecisionLoop:
         yield from log_changes(before, decisions)
         for follower in self.followers:
             yield from follower(decisions, now)
-        self._replaced.append(before)
+        replaced = [before]
         del before
-        yield from release(unused(self._replaced))
+        yield from release(replaced)
 
     def _find_similar(self, decisions: Decisions, now: float) -> Iterator[None]:
         """Update the names of similar metrics; statuses with other ones need a new decision to be written."""

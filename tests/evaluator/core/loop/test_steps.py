@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.loop.followers import PolicyGauges, log_changes, release, unused
+from evaluator.core.loop.followers import PolicyGauges, log_changes, release
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import SLICE, Metrics
@@ -226,17 +226,6 @@ def test_replaced_decisions_are_freed_policy_by_policy(world):
     steps = [(a - c, b - d) for (a, b), (c, d) in itertools.pairwise(alive)]
     assert alive[-1] == (0, 0)
     assert all(one <= 1 and other <= 20 for one, other in steps)
-
-
-def test_replaced_decisions_in_use_are_kept_until_they_are_not(world):
-    store, policies = world(metrics=1, policies=1, rules=1, kind=Store)
-    page = decide(policies, NODES, store, now=NOW)
-    replaced = [page, decide(policies, NODES, store, now=NOW)]
-    assert len(unused(replaced)) == 1
-    assert replaced == [page]
-    del page
-    assert len(unused(replaced)) == 1
-    assert not replaced
 
 
 def test_no_step_of_an_explanation_grows_with_metrics_and_policies(world):
