@@ -7,18 +7,19 @@ https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/
 import datetime
 from functools import lru_cache
 
+EARLIEST, LATEST = -62135596800.0, 253402300799.0
+"""The Unix seconds of the years 1 to 9999, which a timestamp can have."""
 _KEPT = 1 << 10  # cached texts: all conditions of a node often have the same time
 
 
 def parse(text: str) -> float:
-    """Return a timestamp as Unix seconds. Raises ValueError for anything else, also for a time without a zone."""
-    try:
-        parsed = datetime.datetime.fromisoformat(text)
-        if parsed.tzinfo is None:
-            raise ValueError(f"a time without a zone: {text[:40]!r}")
-        return parsed.timestamp()
-    except OverflowError as error:
-        raise ValueError(f"a time out of range: {text[:40]!r}") from error
+    """Return a timestamp as Unix seconds. Raises ValueError for anything else: without a zone, or beyond the years 1 to 9999 (UTC)."""
+    parsed = datetime.datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
+        raise ValueError(f"a time without a zone: {text[:40]!r}")
+    if not EARLIEST <= (at := parsed.timestamp()) <= LATEST:
+        raise ValueError(f"a time out of range: {text[:40]!r}")
+    return at
 
 
 @lru_cache(_KEPT)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from plimsoll import rfc3339
 from plimsoll.text import SentenceError, one_line
 from wire import failing_rules, problems
 from wire import telemetry_pb2 as pb
@@ -263,7 +264,8 @@ def _problems(report: pb.Report) -> Problems | None:
         for e in found.events
     )
     if len({c.type for c in conditions}) < len(conditions) or not (
-        all(problems.TYPE.fullmatch(c.type) and math.isfinite(c.since) for c in conditions)
+        all(problems.TYPE.fullmatch(c.type) for c in conditions)
+        and all(0 <= c.since <= rfc3339.LATEST for c in conditions)
         and all(problems.REASON.fullmatch(c.reason) for c in conditions)
         and all(problems.REASON.fullmatch(e.reason) for e in events)
     ):

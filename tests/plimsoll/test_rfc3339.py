@@ -21,7 +21,14 @@ def test_timestamps_are_written_in_utc_with_the_requested_precision() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "yesterday", "2027-01-15T08:00:00", "2027-13-01T00:00:00Z"],
+    [
+        "",
+        "yesterday",
+        "2027-01-15T08:00:00",
+        "2027-13-01T00:00:00Z",
+        "9999-12-31T23:59:59-23:00",  # beyond the years that can be written, in UTC
+        "0001-01-01T00:00:00+23:00",
+    ],
 )
 def test_invalid_timestamps_are_rejected(text: str) -> None:
     assert rfc3339.parse_or_none(text) is None
@@ -31,3 +38,8 @@ def test_invalid_timestamps_are_rejected(text: str) -> None:
 
 def test_missing_timestamp_is_none() -> None:
     assert rfc3339.parse_or_none(None) is None
+
+
+@pytest.mark.parametrize("at", [rfc3339.EARLIEST, rfc3339.LATEST])
+def test_every_time_that_is_read_can_be_written(at: float) -> None:
+    assert rfc3339.parse(rfc3339.micros(at)) == at

@@ -47,7 +47,10 @@ def test_problems_of_a_report_are_bounded():
         {"conditions": [{"type": "T", "reason": ""}]},
         {"conditions": [{"type": "T", "reason": "R"}] * 2},
         {"conditions": [{"type": f"T{n}", "reason": "R"} for n in range(33)]},
-        {"conditions": [{"type": "T", "reason": "R", "since": float("nan")}]},
+        *(
+            {"conditions": [{"type": "T", "reason": "R", "since": since}]}
+            for since in (float("nan"), float("inf"), -1e300, -1.0, 1e300, 253402300800.0)
+        ),
         {"conditions": [{"type": "T", "reason": "R", "message": "x" * 30_000}]},
         {"events": [{"reason": "R"}] * 21},
         {"events": [{"reason": "R\nS"}]},

@@ -238,6 +238,8 @@ class NodeWriter(ABC, Generic[A]):
         """Return what was written, for the log."""
 
     async def _apply(self, name: str, apply: A) -> None:
+        if name not in self._cluster.nodes.objects:
+            return  # deleted since it was planned
         try:
             node = await self._send(apply)
         except NotLeaderError:

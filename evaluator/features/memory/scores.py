@@ -31,8 +31,6 @@ LEAST = 0.01
 """A score below it is forgotten with the next write."""
 MOST = 1e6
 """The highest score; those above it were not written by us."""
-_LATEST = 253_402_300_799.0
-"""The last second of the year 9999: with a zone, a text can be later than any that can be written."""
 
 
 class Decaying(NamedTuple):
@@ -100,11 +98,11 @@ class NodeMemory:
         """Return the memory at `now` (Unix seconds), the same object if nothing begins or ends.
 
         `violated`: the policies with a memory that the node violates; `undecided`: those without a verdict, which stay as
-        they are. `half_lives`: of all policies with a memory (seconds). `devices_of` returns the devices that cause the
-        violation of a policy.
+        they are. `half_lives`: of all policies with a memory (seconds); a policy that lost it since it was decided counts
+        nothing. `devices_of` returns the devices that cause the violation of a policy.
         """
         found = dict(self.scores)
-        for key in violated:
+        for key in half_lives.keys() & violated:
             score = found.get(key, Score(0.0, now))
             if not score.violated:
                 found[key] = score.counted(now, half_lives[key], devices_of(key))
@@ -219,6 +217,6 @@ def _decaying(entry: Mapping[str, Any]) -> Decaying:
     if type(value) not in (int, float) or not 0 <= value <= MOST:
         raise ValueError(entry)
     at = rfc3339.parse(entry["at"])
-    if not 0 <= at <= _LATEST:
+    if at < 0:
         raise ValueError(entry)
     return Decaying(float(value), at)

@@ -1,6 +1,7 @@
 """The memory on the sandbox's API server: written at transitions only, read as a metric, and kept by flapping nodes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -10,6 +11,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.vocabulary import LABELS_ONLY
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.memory.controller import MemoryController, MemoryMetrics
@@ -71,7 +73,7 @@ class World:
         for one in found["items"]:
             self.cluster.nodes.put(decode_node(json.dumps(one)))
 
-    async def decide(self, **values):
+    async def decide_only(self, **values):
         await self.sync()
         self.values |= values
         for name, value in self.values.items():
@@ -85,14 +87,26 @@ class World:
             labels_of=lambda name: records(self.cluster.nodes.objects[name]),
             holds=Held(self.memories, epoch=0.0),
         )
+        return self.latest.policies[KEY].violations[StrategyName.DONTSCHEDULE]
+
+    async def decide(self, **values):
+        found = await self.decide_only(**values)
+        await self.write()
+        return found
+
+    async def plan(self):
         self.controller.start_over()
         self.controller._rested = 0.0  # compare at once
+        assert await self.controller._has_work()
+
+    async def write(self):
+        self.controller.start_over()
+        self.controller._rested = 0.0
         while await self.controller._has_work():
             node = next(iter(self.controller._queue))
             del self.controller._queue[node]
             await self.controller._apply(node, node)
             self.controller.wake(node)
-        return self.latest.policies[KEY].violations[StrategyName.DONTSCHEDULE]
 
     async def annotation(self, name="a"):
         found = await self.api.get(f"/api/v1/nodes/{name}")
@@ -325,3 +339,32 @@ async def test_observed_policy_writes_nothing(world):
     world.start()
     await world.decide(a=1.0, b=1.0)
     assert (await world.annotation(), world.writes()) == (None, 0)
+
+
+@pytest.mark.parametrize("edit", ["deleted", "observed", "without the annotation"])
+async def test_policy_edited_before_its_verdicts_are_written_counts_nothing(world, edit):
+    """The verdicts are of the last decision, the half-lives of the policies as they are now."""
+    await world.decide(a=0.0, b=0.0)
+    await world.decide_only(a=1.0, b=1.0)
+    await world.plan()
+    changes = {
+        "observed": {"observed_by": "--observe"},
+        "without the annotation": {"actions": LABELS_ONLY},
+    }
+    if edit == "deleted":
+        world.cluster.policies.drop(world.policy)
+    else:
+        world.cluster.policies.put(replace(world.policy, **changes[edit]))
+    for node in ("a", "b"):
+        await world.controller._apply(node, node)
+    assert (await world.annotation("a"), await world.annotation("b")) == (None, None)
+
+
+async def test_node_deleted_before_its_score_is_written_costs_no_other_node_its_score(world):
+    await world.decide(a=0.0, b=0.0)
+    await world.decide_only(a=1.0, b=1.0)
+    await world.plan()
+    world.cluster.nodes.drop(world.cluster.nodes.objects["a"])
+    for node in ("a", "b"):
+        await world.controller._apply(node, node)
+    assert (await world.annotation("a"), await world.score("b")) == (None, 1.0)
