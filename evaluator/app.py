@@ -11,7 +11,7 @@ from evaluator.core.http.ops import OpsServer
 from evaluator.core.http.ports import Port, Ports, ops_port
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
-from evaluator.core.wiring import Wired
+from evaluator.core.wiring import Loop, Wired
 from evaluator.features.registry import FEATURES, VOCABULARY
 from plimsoll import logs
 from plimsoll.durations import format_duration
@@ -26,11 +26,11 @@ class Service:
     def __init__(self, settings: Settings, api: Kube) -> None:
         """Raises TlsError for unusable certificates, QueriesError, and what `wire` of a feature raises."""
         self.core = core = Core(settings.of(CoreOptions), api, VOCABULARY)
-        self._wired: list[Wired] = []
+        self._wired: dict[str, Wired] = {}
         for feature in FEATURES:
             wired = feature.wire(core, settings.of(feature.options))
             core.contributions.add(wired)
-            self._wired.append(wired)
+            self._wired[feature.name] = wired
             if wired.records is not None:
                 core.loop.records.append(wired.records)
         core.loop.listeners.append(FreezeWhenReady(core.loop.is_ready).look)
@@ -44,14 +44,14 @@ class Service:
         core.loop.give_way(self._ports.busy)
 
     def _http_ports(self) -> list[Port]:
-        core = self.core
+        core, wireds = self.core, self._wired.values()
         operations = OpsServer(
             core.loop,
             core.metrics,
-            pages={path: r for wired in self._wired for path, r in wired.ops_routes.items()},
+            pages={path: r for wired in wireds for path, r in wired.ops_routes.items()},
             waiting_for=core.contributions.waiting_for,
         )
-        groups = [group for wired in self._wired for group in wired.scheduler_routes]
+        groups = [group for wired in wireds for group in wired.scheduler_routes]
         return [
             ops_port(
                 core.options,
@@ -61,7 +61,7 @@ class Service:
                 core.contributions.resource_path,
             ),
             core.scheduler_port.port(groups),
-            *(port for wired in self._wired for port in wired.ports),
+            *(port for wired in wireds for port in wired.ports),
         ]
 
     async def run(self, stop: asyncio.Event, at_once: asyncio.Event) -> None:
@@ -96,8 +96,16 @@ class Service:
 
     def start_loops(self) -> list[asyncio.Task[Any]]:
         """Start the loops of the core and of features. Without leader election, this replica may write from now on."""
-        loops = [*self.core.loops(), *(loop() for wired in self._wired for loop in wired.loops)]
-        return [asyncio.create_task(loop) for loop in loops]
+        loops = [("core", loop) for loop in self.core.loops()]
+        loops += [(name, loop) for name, wired in self._wired.items() for loop in wired.loops]
+        run = self.core.isolation.keep_running
+        return [asyncio.create_task(run(f"{name}: {_named(loop)}", loop)) for name, loop in loops]
+
+
+def _named(loop: Loop) -> str:
+    """Return the class of a bound method, else the name of a function."""
+    owner = getattr(loop, "__self__", None)
+    return type(owner).__name__ if owner is not None else getattr(loop, "__name__", "loop")
 
 
 async def _unless_failed(

@@ -1,9 +1,7 @@
 """The core: what every feature builds on, assembled from the flags."""
 
 import time
-from collections.abc import Coroutine
 from functools import partial
-from typing import Any
 from weakref import WeakValueDictionary
 
 from evaluator.core import tls
@@ -11,6 +9,7 @@ from evaluator.core.cache.cluster import ClusterCache, decode_node, decode_pod
 from evaluator.core.catalog import shipped
 from evaluator.core.http.ports import AgentPort, SchedulerPort
 from evaluator.core.intake import Intake
+from evaluator.core.isolation import Isolation
 from evaluator.core.journal import Action, ActionKind, Journal
 from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
@@ -34,7 +33,7 @@ from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.build import SourceDependencies, assemble
-from evaluator.core.wiring import Contributions
+from evaluator.core.wiring import Contributions, Loop
 from evaluator.core.writes.node_writer import Controller, WriteContext
 from plimsoll.process import memory
 from plimsoll.ratelimit import TokenBucket
@@ -49,6 +48,7 @@ class Core:
         self.options = options
         self.api = api
         self.metrics = Metrics()
+        self.isolation = Isolation(self.metrics.internal_errors)
         self.contributions = Contributions()
         self.journal = Journal()
         self.cluster = ClusterCache(stale_after=options.cluster_stale_after)
@@ -122,6 +122,7 @@ class Core:
             LeaseTimings(options.lease_duration, options.renew_deadline, options.retry_period),
             namespace=self.namespace,
             name=options.lease_name,
+            unfit=self.isolation.stuck,
         )
         self.leader.listeners.append(self._leader_changed)
         self.writes = WriteContext(
@@ -151,6 +152,7 @@ class Core:
                 agents=AGENTS in self.options.sources, conditions=self.conditions.names
             ),
             wakeup=changed,
+            isolation=self.isolation,
         )
 
     def connect(self, controller: Controller) -> None:
@@ -199,7 +201,7 @@ class Core:
             )
         return AgentPort(server, options.agent_port, certificate, self.port_restarts)
 
-    def loops(self) -> list[Coroutine[Any, Any, None]]:
+    def loops(self) -> list[Loop]:
         """Return the loops of the core. Without leader election, this replica may write from now on."""
         state, watch = self.cluster, self.watches.reflector
         decode = partial(
@@ -210,17 +212,17 @@ class Core:
         )
         policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [
-            watch(resources.POLICIES, decode, state.policies, policies_lost).run(),
-            watch(resources.NODES, decode_node, state.nodes).run(),
-            watch(resources.LINKED_PODS, decode_pod, state.pods).run(),
-            self.loop.run(),
-            memory.return_unused(),
-            *(poller.run() for poller in self._sources.pollers),
+            watch(resources.POLICIES, decode, state.policies, policies_lost).run,
+            watch(resources.NODES, decode_node, state.nodes).run,
+            watch(resources.LINKED_PODS, decode_pod, state.pods).run,
+            self.loop.run,
+            memory.return_unused,
+            *(poller.run for poller in self._sources.pollers),
         ]
         if self.all_pods.required:
-            loops.append(self.all_pods.reflector().run())
+            loops.append(self.all_pods.reflector().run)
         if self.options.leader_elect:
-            loops.append(self.leader.run())
+            loops.append(self.leader.run)
         else:
             self.fence.extend()
         return loops

@@ -87,6 +87,13 @@ class Metrics:
             ["port", "result"],
             registry=self.registry,
         )
+        self.internal_errors = Counter(
+            "plimsoll_internal_errors",
+            "Exceptions that nobody expected while one object was handled, by the part of the program. The object is left "
+            "alone for a while, the others are handled; the log has the traceback.",
+            ["part"],
+            registry=self.registry,
+        )
         self.decide_seconds = Histogram(
             "plimsoll_decide_duration_seconds",
             "Time to evaluate every policy against every reading once.",

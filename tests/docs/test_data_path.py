@@ -132,7 +132,7 @@ async def core(tmp_path):
 
 async def test_functions_from_a_report_to_the_answer_run(core):
     with calls() as called:
-        loops = [asyncio.create_task(loop) for loop in core.loops()]
+        loops = [asyncio.create_task(loop()) for loop in core.loops()]
         agents = core.agents()
         port = await agents.start(PortProcess("127.0.0.1:0"))
         try:

@@ -4,7 +4,7 @@ import asyncio
 import socket
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol, assert_never
 
 from evaluator.core.kube.transport import KubeError
@@ -45,14 +45,17 @@ class Leader:
         namespace: str,
         name: str,
         me: str = "",
+        unfit: Callable[[], Sequence[str]] = tuple,
         clock: Callable[[], float] = clock,
     ) -> None:
+        """`unfit` returns why this replica must not lead; meanwhile it gives the lease up and acquires none."""
         self._leases = leases
         self._fence = fence
         self._timings = timings
         self._namespace = namespace
         self._name = name
         self._me = me or identity()
+        self._unfit = unfit
         self._clock = clock
         self._seen = ObservedLease()
         self._reason = ""
@@ -84,6 +87,8 @@ class Leader:
             async with asyncio.timeout(self._timings.renew_deadline / 2):
                 found = await self._leases.read_lease(self._namespace, self._name)
                 self._seen = self._seen.read(found, self._clock())
+                if why := self._unfit():
+                    return await self._give_up("; ".join(why))
                 return await self._step()
         except KubeError as error:
             if error.status == _CONFLICT:
@@ -120,6 +125,14 @@ class Leader:
             log.warning(
                 "could not release the lease: it expires", lease=self._lease_name, error=why
             )
+
+    async def _give_up(self, why: str) -> float:
+        """Stop writing and release the lease, if it is held; returns the seconds until the next call. Raises KubeError."""
+        if self._seen.renewed is not None and self._seen.lease is not None:
+            released = lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
+            self._step_down(why)
+            await self._leases.write_lease(released)
+        return self._timings.retry
 
     async def _step(self) -> float:
         timings, now = self._timings, self._clock()

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.isolation import Isolation
 from evaluator.core.loop.followers import PolicyGauges, log_changes, release
 from evaluator.core.loop.subscription import (
     NO_EXTRA_METRICS,
@@ -82,6 +83,7 @@ class DecisionLoop:
         namespace_rules: int | None = None,
         similar: SimilarMetrics | None = None,
         wakeup: WakeUp | None = None,
+        isolation: Isolation | None = None,
         slice_: float = _SLICE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -102,6 +104,7 @@ class DecisionLoop:
         self.without_departed: WithoutDeparted = as_read
         self.holds: Holds | None = None
         """Returns the nodes that stay in violation of a policy although no rule matches."""
+        self._stuck = isolation.stuck if isolation is not None else tuple
         self._slice = slice_
         self._gauges = PolicyGauges(metrics)
         self.followers: list[Follower] = [self._gauges.show]
@@ -122,11 +125,16 @@ class DecisionLoop:
 
     @property
     def waiting_for(self) -> Sequence[str]:
-        """Why this replica is not ready: missing inputs, shutdown, or stale watches.
+        """Why this replica is not ready: missing inputs, shutdown, stale watches, or a part in which everything fails.
 
         With stale watches, decisions are still served, and nothing is written.
         """
-        return self._stopping or self.missing or self._cluster.staleness.stale(self._clock())
+        return (
+            self._stopping
+            or self.missing
+            or self._cluster.staleness.stale(self._clock())
+            or self._stuck()
+        )
 
     @property
     def missing(self) -> Sequence[str]:

@@ -23,10 +23,12 @@ def clock():
 def replica(connect, clock):
     """A participant by name, at a URL; its rounds are run by hand."""
 
-    async def make(name, url):
+    async def make(name, url, **more):
         fence = WriteFence(clock=clock)
         kube = await connect(url)
-        made = Leader(kube, fence, TERMS, namespace="default", name="l", me=name, clock=clock)
+        made = Leader(
+            kube, fence, TERMS, namespace="default", name="l", me=name, clock=clock, **more
+        )
         return made, fence
 
     return make
@@ -78,6 +80,26 @@ async def test_released_lease_is_acquired_at_once(api, replica):
     assert not one.holds
     await two.try_acquire_or_renew()
     assert twos.is_leader()
+
+
+async def test_unfit_leader_gives_the_lease_up_and_leads_again_once_it_is_fit(api, replica):
+    why = []
+    (one, ones), (two, twos) = (
+        await replica("one", api.url, unfit=lambda: why),
+        await replica("two", api.url),
+    )
+    await one.try_acquire_or_renew()
+    why.append("evictions: everything fails")
+    await one.try_acquire_or_renew()
+    assert (ones.is_leader(), one.holds) == (False, False)
+    await two.try_acquire_or_renew()
+    assert twos.is_leader()
+    await two.release()
+    await one.try_acquire_or_renew()
+    assert not ones.is_leader()
+    why.clear()
+    await one.try_acquire_or_renew()
+    assert ones.is_leader()
 
 
 async def test_releasing_replica_does_not_acquire_it_again(api, replica, background):
