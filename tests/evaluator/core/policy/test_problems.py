@@ -11,7 +11,6 @@ from evaluator.core.policy.problems import refusal_problem
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
-from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 
 KEY = PolicyKey("ns", "demo")
@@ -31,10 +30,6 @@ class Cluster:
             self.store.report(node, Delta({"m": value}), NOW)
         self.decisions = decide([policy], nodes, self.store, now=NOW, before=self.decisions)
         return self.decisions.policies[KEY]
-
-    def status(self):
-        (found,) = dict(statuses(self.decisions, ())).values()
-        return found.body(lambda _condition: "")
 
 
 @pytest.fixture
@@ -78,29 +73,6 @@ def test_observed_policy_would_refuse(demo):
     observed = dataclasses.replace(demo, observed_by="--observe")
     (problem,) = Cluster().decide(observed, a=9.0, b=9.0).problems
     assert problem.startswith("dontschedule would refuse every node at its first evaluation")
-
-
-@pytest.mark.parametrize("first", [9.0, 1.0], ids=["refused from the start", "not"])
-def test_restart_reads_the_result_from_the_status(demo, first):
-    cluster = Cluster()
-    before = cluster.decide(demo, a=9.0, b=first)
-    after = dataclasses.replace(demo, status=cluster.status())
-    assert Cluster().decide(after, a=9.0, b=9.0).refuses_all is before.refuses_all
-
-
-def test_status_from_before_the_first_readings_is_no_evaluation(demo):
-    cluster = Cluster(started=NOW)
-    cluster.decide(demo)
-    after = dataclasses.replace(demo, status=cluster.status())
-    assert Cluster().decide(after, a=9.0, b=9.0).refuses_all is True
-
-
-def test_status_that_is_written_meanwhile_does_not_count(demo):
-    """A leader writes it while this replica still awaits readings."""
-    cluster = Cluster(started=NOW)
-    cluster.decide(demo, a=9.0)
-    known = dataclasses.replace(demo, status=cluster.status())
-    assert cluster.decide(known, b=9.0).refuses_all is True
 
 
 @pytest.mark.parametrize(
