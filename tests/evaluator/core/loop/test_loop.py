@@ -1,13 +1,9 @@
 """The decision loop: when it evaluates, when its result may be used, and what it logs."""
 
-import numpy as np
 from prometheus_client import Counter
 
 from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
-from evaluator.core.model.node_index import NodeIndex
-from evaluator.features.scorers.derived import ScorerMetrics, Scoring
-from evaluator.features.scorers.plugin import ClusterSnapshot, ScorerResult
 from tests.evaluator.core.loop.loop_world import KEY, STALE, DecisionLoopWorld
 from wire.codec import Delta
 
@@ -31,26 +27,6 @@ def test_scorer_metrics_are_never_subscribed_to(parsed, rule):
     world.decider.evaluate()
     assert world.subscriptions.current.metrics == ("load1", "used")
     assert world.store.metrics == {"load1", "used"}
-
-
-def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
-    class Scorer:
-        predicates = priorities = metrics = ()
-
-        def score(self, view, pod):
-            return ScorerResult(facts={"cpu.risk": np.array([0.5]), "memory.risk": np.array([1.5])})
-
-    view = None
-    world = DecisionLoopWorld()
-    scoring = Scoring({"safe": Scorer()}, lambda: view)
-    world.decider.derive(lambda readings: ScorerMetrics(readings, scoring))
-    world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
-    world.decider.evaluate()
-    assert list(world.decider.waiting_for) == ["the first report of 1 node"]
-    view = ClusterSnapshot(NodeIndex("a"))
-    world.decider.evaluate()
-    assert not world.decider.waiting_for
-    assert list(world.decider.current().policies[KEY].dontschedule) == ["a"]
 
 
 def test_policy_over_the_metric_limit_reports_so_and_blocks_no_other(demo, parsed, rule):
