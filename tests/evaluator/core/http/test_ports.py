@@ -12,7 +12,6 @@ from evaluator.core.http import ops, ports
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
-from evaluator.features.pages.targets import Targets
 from plimsoll.http.addresses import Address
 from plimsoll.http.types import Response
 from tests.patience import PATIENCE, patient
@@ -50,6 +49,11 @@ async def handler(request):
     return Response(HTTPStatus.OK, f"page {request.path}".encode())
 
 
+def resource_path(request):
+    """As a feature with pages says it: a page's address without `.json`; none for assets."""
+    return None if request.path.startswith("/assets/") else request.path.removesuffix(".json")
+
+
 @pytest.fixture
 def api():
     return Authority()
@@ -68,7 +72,7 @@ async def start(api, monkeypatch):
     servers = []
 
     async def run(settings):
-        servers.append(ports.ops_server(settings, api, Metrics(), handler, Targets().resource_path))
+        servers.append(ports.ops_server(settings, api, Metrics(), handler, resource_path))
         (address,) = await servers[-1].listen([Address("127.0.0.1", 0)])
         return address.port
 
