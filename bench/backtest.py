@@ -24,9 +24,9 @@ from bench.cluster import Object, policy_object, rule
 from bench.commandline import Line
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
-from evaluator.core.simulation import Period
-from evaluator.features.registry import FEATURES
+from lab.adapters.registry import REPLAYABLE
 from lab.backtest.inputs.openmetrics import SeriesTable
+from lab.interface import Period
 from lab.replay.replay import Timing
 from lab.replay.run import Backtest
 from lab.replay.samples import Recording, Samples
@@ -89,7 +89,7 @@ def replay(nodes: int, days: int, options: dict[str, str]) -> dict[str, float]:
         Timing(STEP, 300.0),
         period,
         start=BEGIN - STEP,
-        features=[r.start(r.options()) for feature in FEATURES if (r := feature.replayable)],
+        features=[replayable.start(replayable.options()) for replayable in REPLAYABLE],
     )
     source, spent = Readings(nodes), 0.0
     for day in range(days):

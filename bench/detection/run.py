@@ -27,7 +27,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.peer_metrics import INSTANCE_TYPE
-from evaluator.core.simulation import Period
+from lab.interface import Period
 from lab.replay.faults import Detection, Violation, detection, joined
 from lab.replay.replay import Timing
 from lab.replay.run import Backtest

@@ -21,8 +21,8 @@ from bench.placement.peers import (
     TelemetryAwareScheduling,
 )
 from evaluator.core.policy.parse import parse
-from evaluator.core.simulation import MakeVerbs
-from evaluator.features.registry import FEATURES, VOCABULARY
+from evaluator.features.registry import VOCABULARY
+from lab.adapters.registry import DESCHEDULING, VERBS
 from lab.closed_loop.kube_scheduler import Positions
 from lab.closed_loop.systems import DefaultPlugins, Plimsoll, System
 from lab.closed_loop.workload import Nodes, SimulatedPod
@@ -77,10 +77,9 @@ class Evaluated:
     def __call__(self, nodes: Nodes) -> System:
         """Return the system for the model engine."""
         policy = parse(policy_object(self.annotations, evict=self.evict), vocabulary=VOCABULARY)
-        verbs = _verbs()
-        leaving = next(found for feature in FEATURES if (found := feature.descheduling))
-        descheduler = leaving.start(leaving.options(evict=self.evict))
-        return Plimsoll(nodes, [policy], verbs, weight=self.weight, descheduler=descheduler)
+        assert DESCHEDULING is not None
+        descheduler = DESCHEDULING.start(DESCHEDULING.options(evict=self.evict))
+        return Plimsoll(nodes, [policy], VERBS, weight=self.weight, descheduler=descheduler)
 
 
 class LabelLoop(Plimsoll):
@@ -125,11 +124,7 @@ class Labelling:
         """Return the system for the model engine."""
         annotations = {"plimsoll.io/ranking": self.ranking}
         policy = parse(policy_object(annotations, evict=True), vocabulary=VOCABULARY)
-        return LabelLoop(nodes, [policy], _verbs(), weight=self.weight)
-
-
-def _verbs() -> MakeVerbs:
-    return next(found for feature in FEATURES if (found := feature.extender))
+        return LabelLoop(nodes, [policy], VERBS, weight=self.weight)
 
 
 @dataclass(frozen=True)

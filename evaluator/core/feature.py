@@ -14,7 +14,6 @@ from evaluator.core.assembly import Core
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
-from evaluator.core.simulation import Descheduler, MakeVerbs, StartReplay
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import Removal
 
@@ -41,22 +40,6 @@ class Written(Generic[Options]):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Replayable(Generic[Options]):
-    """A feature that a backtest replays. `options`: the flags of `backtest` for it."""
-
-    options: type[Options]
-    start: Callable[[Options], StartReplay]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Descheduling(Generic[Options]):
-    """A feature that makes pods leave nodes. `options`: the flags of `simulate` for it; `start` returns None if they are off."""
-
-    options: type[Options]
-    start: Callable[[Options], Descheduler | None]
-
-
-@dataclass(frozen=True, kw_only=True)
 class Feature(Generic[Options]):
     """One entry in the list of features. `wire` connects it; with its flags off it may return nothing to run."""
 
@@ -70,9 +53,3 @@ class Feature(Generic[Options]):
     vocabulary: Vocabulary = NO_FEATURES
     written: Written[Any] | None = None
     """What it writes to nodes, for the command `clean`."""
-    replayable: Replayable[Any] | None = None
-    """What it does with decisions, for the command `backtest`."""
-    extender: MakeVerbs | None = None
-    """How it answers kube-scheduler, for the command `simulate`."""
-    descheduling: Descheduling[Any] | None = None
-    """How it makes pods leave nodes, for the command `simulate`."""

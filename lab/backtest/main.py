@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from evaluator.core.policy.types import Policy
-from evaluator.core.simulation import StartReplay
 from evaluator.core.sources.prometheus import Access, Queries, QueriesError
 from evaluator.core.tls import TlsError
 from evaluator.tools.check import manifests
@@ -22,6 +21,7 @@ from lab.backtest.inputs.source import BacktestError, Request, Source, names_of
 from lab.backtest.options import PROGRAM, parser, replayed
 from lab.backtest.page import as_html
 from lab.backtest.text import as_csv
+from lab.interface import StartReplay
 from lab.replay import faults
 from lab.replay.faults import Fault, FaultsError
 from lab.replay.replay import Timing

@@ -4,12 +4,11 @@ import argparse
 from collections.abc import Callable
 from typing import Any
 
-from evaluator.core.feature import Replayable
-from evaluator.core.simulation import StartReplay
 from evaluator.core.sources.options import header, web_address
-from evaluator.features.registry import FEATURES
+from lab.adapters.registry import REPLAYABLE
 from lab.backtest import gate
 from lab.backtest.inputs import source
+from lab.interface import StartReplay
 from plimsoll import flags
 from plimsoll.commandline import Parser
 
@@ -147,7 +146,7 @@ def parser() -> Parser:
         metavar="LABEL",
         help="the label of a series that has the node's name; without it, its `instance` counts (node)",
     )
-    for replayable in _replayable():
+    for replayable in REPLAYABLE:
         flags.add_options(command, replayable.options)
     add(
         "--fail-if",
@@ -184,12 +183,8 @@ def replayed(command: Parser, given: argparse.Namespace) -> list[StartReplay]:
     """Return the features to replay, as the flags configure them. Exits with status 2 for an invalid flag."""
     return [
         replayable.start(flags.from_namespace(replayable.options, command, given, env={}))
-        for replayable in _replayable()
+        for replayable in REPLAYABLE
     ]
-
-
-def _replayable() -> list[Replayable[Any]]:
-    return [feature.replayable for feature in FEATURES if feature.replayable is not None]
 
 
 def _of(parse: Callable[[str], Any]) -> Callable[[str], Any]:

@@ -23,10 +23,10 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
 from evaluator.core.readings.column import Column, Floats, unknown
 from evaluator.core.readings.merged import FixedReadings
-from evaluator.core.simulation import Descheduler, MakeVerbs
 from lab.closed_loop.kube_scheduler import Positions, Scores, from_extender
 from lab.closed_loop.use import UseHistory
 from lab.closed_loop.workload import Nodes, SimulatedPod
+from lab.interface import Descheduler, MakeVerbs
 
 SYNC_PERIOD = 5.0
 """Seconds between two reports of an agent."""

@@ -8,7 +8,7 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy, Rule, RuleOptions, Strategy
-from evaluator.core.simulation import Period, ReplayTotals, StartReplay
+from lab.interface import Period, ReplayTotals, StartReplay
 from lab.replay.replay import Block, LabelsOfNode, Replay, Step, Timing
 from lab.replay.samples import Recording
 from lab.replay.totals import Coverage, PolicyTotals, Track, tracks

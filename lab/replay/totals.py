@@ -13,7 +13,7 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.readings.column import Counts, is_fresh
-from evaluator.core.simulation import Period
+from lab.interface import Period
 from lab.replay.replay import Block, Step
 from lab.replay.samples import fresh_nodes
 

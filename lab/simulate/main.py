@@ -6,23 +6,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from evaluator.core.feature import Descheduling
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.types import Policy
-from evaluator.core.simulation import Descheduler
-from evaluator.features.registry import FEATURES
 from evaluator.tools.check import manifests
 from evaluator.tools.check.manifests import PoliciesError
+from lab.adapters.registry import DESCHEDULING, VERBS
 from lab.backtest.inputs.openmetrics import OpenMetricsError
 from lab.backtest.inputs.source import BacktestError, span
 from lab.closed_loop.loop import ClosedLoop, Timing
 from lab.closed_loop.systems import METRICS, DefaultPlugins, Plimsoll, System
 from lab.closed_loop.use import Outcome
 from lab.closed_loop.workload import Arrivals, Nodes
+from lab.interface import Descheduler
 from lab.simulate.inputs import InputError, Simulated, from_generator, from_recording
 from lab.simulate.report import OUTPUTS, Comparison
 from plimsoll import flags
@@ -131,22 +129,16 @@ def _parser() -> Parser:
     )
     add("--output", "-o", choices=tuple(OUTPUTS), default="text", help="format of the report")
     add("--picture", default="", metavar="FILE", help="also write the use of each node as SVG")
-    if (descheduling := _descheduling()) is not None:
-        flags.add_options(command, descheduling.options)
+    if DESCHEDULING is not None:
+        flags.add_options(command, DESCHEDULING.options)
     return command
-
-
-def _descheduling() -> Descheduling[Any] | None:
-    """Return how the evaluator makes pods leave nodes; None without the feature."""
-    return next((found for feature in FEATURES if (found := feature.descheduling)), None)
 
 
 def _descheduler(command: Parser, given: argparse.Namespace) -> Descheduler | None:
     """Return what chooses pods that leave nodes, by the flags; None without."""
-    descheduling = _descheduling()
-    if descheduling is None:
+    if DESCHEDULING is None:
         return None
-    return descheduling.start(flags.from_namespace(descheduling.options, command, given, env={}))
+    return DESCHEDULING.start(flags.from_namespace(DESCHEDULING.options, command, given, env={}))
 
 
 def _created(policy: Policy) -> Policy:
@@ -187,11 +179,10 @@ def _compare(
     given: argparse.Namespace,
     descheduler: Descheduler | None,
 ) -> Comparison:
-    verbs = next(found for feature in FEATURES if (found := feature.extender))
     with_policy = Plimsoll(
         world.nodes,
         wanted,
-        verbs,
+        VERBS,
         weight=given.weight,
         descheduler=descheduler,
     )

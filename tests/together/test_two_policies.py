@@ -20,8 +20,9 @@ from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.protocol import Args
 from evaluator.core.readings.store import Store
-from evaluator.features.evictions.plan import MOST_PER_POD, EvictionRate, SimulatedEvictor
+from evaluator.features.evictions.plan import MOST_PER_POD, EvictionRate
 from evaluator.features.extender.verbs import CountingVerbs
+from lab.adapters.evictions import SimulatedEvictor
 from tests.evaluator.core.placement.worlds import CAPACITY, CORES, vector
 from tests.examples import examples
 from wire.codec import Delta

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Descheduling, Feature
+from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.wiring import Wired
@@ -14,7 +14,7 @@ from evaluator.features.evictions.controller import (
     EvictionController,
     EvictionMetrics,
 )
-from evaluator.features.evictions.plan import EvictionEffects, EvictionRate, SimulatedEvictor
+from evaluator.features.evictions.plan import EvictionEffects, EvictionRate
 from plimsoll import durations, flags
 from plimsoll.flags import option
 
@@ -67,17 +67,9 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
     return Wired(loops=[controller.run], effects=effects)
 
 
-def simulated(options: EvictionOptions) -> SimulatedEvictor | None:
-    """Return the evictions of a simulation with these flags; None without --evict."""
-    if not options.evict:
-        return None
-    return SimulatedEvictor(EvictionRate(options.evict_period, options.evict_limit))
-
-
 FEATURE = Feature(
     name="evictions",
     options=EvictionOptions,
     metrics=EvictionMetrics,
     wire=wire,
-    descheduling=Descheduling(options=EvictionOptions, start=simulated),
 )

@@ -1,7 +1,7 @@
 """Plans evictions: pods of a violated deschedule policy, rate-limited, and only if another node is feasible."""
 
 import heapq
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -147,39 +147,6 @@ class _Alternatives:
             and node not in leaving
             for node in feasible
         )
-
-
-class SimulatedEvictor:
-    """The evictions of a simulation: every planned one succeeds at once."""
-
-    def __init__(self, rate: EvictionRate) -> None:
-        self._rate = rate
-        self._recent: dict[PolicyKey, tuple[float, ...]] = {}
-
-    def due(
-        self,
-        decisions: Decisions,
-        running: PodsByPolicy,
-        feasible: FeasibleNodes,
-        now: float,
-        placements: PodsPlaced | None = None,
-    ) -> Sequence[Pod]:
-        """Return the pods to evict at `now` (seconds)."""
-        steps = plan(
-            decisions,
-            running,
-            feasible,
-            self._recent,
-            rate=self._rate,
-            now=now,
-            placed=placements,
-        )
-        planned = [*steps]
-        evictions = [eviction for eviction in planned if eviction is not None]
-        for eviction in evictions:
-            recent = (*self._recent.get(eviction.policy, ()), now)
-            self._recent[eviction.policy] = tuple(t for t in recent if now - t < HOUR)
-        return [eviction.pod for eviction in evictions]
 
 
 class EvictionEffects(Effects):

@@ -1,6 +1,6 @@
 """kube-scheduler's filter and prioritize verbs, from the current decisions."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
@@ -9,16 +9,13 @@ from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.placement.explain import learned_of
 from evaluator.core.placement.placements import Placements
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.policy_status import Effect, Effects, listed
-from evaluator.core.protocol import Args
-from evaluator.core.simulation import ExtenderVerbs
 from evaluator.core.wiring import Wired
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
-from evaluator.features.extender.verbs import CountingVerbs
 
 
 class RefusedNodes(Effects):
@@ -60,23 +57,9 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes(), page=page)
 
 
-def simulated(placements: Placements) -> ExtenderVerbs:
-    """Return the verbs for a simulation."""
-    verbs = CountingVerbs(placements)
-
-    def rejected(args: Args, decisions: Decisions, now: float) -> Mapping[str, str]:
-        return verbs.filter(args, decisions, now).failed
-
-    def scores(args: Args, decisions: Decisions, now: float) -> Sequence[tuple[str, int]]:
-        return verbs.prioritize(args, decisions, now).scores
-
-    return ExtenderVerbs(rejected, scores)
-
-
 FEATURE = Feature(
     name="extender",
     options=FeatureOptions,
     metrics=ExtenderMetrics,
     wire=wire,
-    extender=simulated,
 )

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
-from evaluator.core.feature import Feature, Replayable, Written
+from evaluator.core.feature import Feature, Written
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.facts import Facts
@@ -20,7 +20,6 @@ from evaluator.features.node_actions.controller import NodeConditionController, 
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
-from evaluator.features.node_actions.replay import ReplayOptions, replay
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.node_actions.writes import (
@@ -195,6 +194,5 @@ FEATURE = Feature(
         options=RemovalOptions,
         removals=removals,
     ),
-    replayable=Replayable(options=ReplayOptions, start=replay),
     vocabulary=Vocabulary(actions=(NODE_ACTIONS,)),
 )

@@ -10,7 +10,6 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from evaluator.core.model.node_index import Floats, NodeIndex
-from evaluator.core.simulation import Period
 from evaluator.core.sources import prometheus_vector
 from evaluator.core.sources.answer import SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries
@@ -24,6 +23,7 @@ from lab.backtest.inputs.source import (
     join_of,
     one_series,
 )
+from lab.interface import Period
 from lab.replay.run import Resources
 from lab.replay.samples import Merge, Recording, Samples, Series
 

@@ -13,9 +13,9 @@ import numpy as np
 
 from evaluator.core.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import Floats, NodeIndex
-from evaluator.core.simulation import Period
 from evaluator.core.sources.answer import NodeNames, named
 from lab.backtest.inputs.openmetrics import TextSeries
+from lab.interface import Period
 from lab.replay.run import Resources
 from lab.replay.samples import Recording, Series
 from plimsoll import durations, rfc3339

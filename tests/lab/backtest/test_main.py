@@ -3,53 +3,9 @@
 import json
 
 import pytest
-import yaml
 
-from lab.backtest import gate, main
-from tests.evaluator.conftest import make_tas
-
-BEGIN = 1_763_164_800  # 2025-11-15T00:00:00Z
-
-
-def rule(target=6, metric="load1", **more):
-    return {"metricname": metric, "operator": "GreaterThan", "target": target, **more}
-
-
-@pytest.fixture
-def backtest(tmp_path, capsys):
-    def run(series, *flags, **strategies):
-        """Run over `series` (head of a line → values, None for no sample), one sample a minute."""
-        policy = make_tas("load", **(strategies or {"dontschedule": [rule()]}))
-        policy["metadata"]["annotations"] = run.annotations
-        (tmp_path / "policy.yaml").write_text(yaml.safe_dump(policy))
-        lines = [
-            f"{head} {value} {BEGIN + 60 * minute}\n"
-            for head, values in series.items()
-            for minute, value in enumerate(values)
-            if value is not None
-        ]
-        (tmp_path / "dump.om").write_text("".join([*lines, "# EOF\n"]))
-        try:
-            status = main.main(
-                [
-                    *(
-                        "-f",
-                        str(tmp_path / "policy.yaml"),
-                        "--openmetrics",
-                        str(tmp_path / "dump.om"),
-                    ),
-                    *("--step=1m", *flags),
-                ]
-            )
-        except SystemExit as ended:
-            status = ended.code
-        run.out, run.err = capsys.readouterr()
-        return status
-
-    run.annotations = {}
-    run.json = lambda: json.loads(run.out)["policies"][0]
-    return run
-
+from lab.backtest import gate
+from tests.lab.conftest import BEGIN, rule
 
 A, B = 'node_load1{instance="a:9100"}', 'node_load1{instance="b:9100"}'
 
@@ -153,33 +109,6 @@ def test_several_series_of_a_node_have_no_single_value(backtest):
     assert "too little data" in backtest.err
 
 
-def test_the_limit_of_nodes_trips(backtest):
-    backtest.annotations = {
-        "plimsoll.io/actions": "taint",
-        "plimsoll.io/taint-effect": "NoSchedule",
-        "plimsoll.io/max-nodes": "1",
-    }
-    series = {
-        f'load1{{node="n{n}"}}': [1, 7 if n < 3 else 1, 1, 7 if n < 2 else 1, 1] for n in range(10)
-    }
-    assert backtest(series, "-o", "json", "--fail-if", "trips>1") == 1
-    limit = backtest.json()["limit"]
-    assert (limit["nodes"], limit["of"], limit["trips"]) == (1, 10, 2)
-    assert backtest.json()["writes"]["taints"] == 4
-
-
-def test_the_limit_is_that_of_the_last_readings(backtest):
-    backtest.annotations = {
-        "plimsoll.io/actions": "taint",
-        "plimsoll.io/taint-effect": "NoSchedule",
-    }
-    series = {f'load1{{node="n{n}"}}': [7, 7] if n < 3 else [1, 1] for n in range(10)}
-    flags = ("--staleAfter=2m", "--to=2025-11-15T00:30:00Z")
-    assert backtest(series, "-o", "json", *flags) == 0
-    limit = backtest.json()["limit"]
-    assert (limit["nodes"], limit["of"], limit["trips"]) == (2, 10, 1)
-
-
 def test_the_worst_hour_may_begin_at_any_moment(backtest):
     """Six changes between 00:50 and 01:11, and one at 02:10."""
     busy = {50, 51, 60, 61, 70, *range(130, 141)}
@@ -188,20 +117,6 @@ def test_the_worst_hour_may_begin_at_any_moment(backtest):
     flaps = backtest.json()["flaps"]
     assert flaps["changes"] == 7
     assert flaps["worstNodes"][0]["worstHour"] == flaps["worstNodeHour"] == 6
-
-
-def test_eviction_counts_each_time_a_node_is_emptied(backtest):
-    series = {
-        f'load1{{node="n{n}"}}': [1, 7 if n == 0 else 1, 1, 7 if n == 0 else 1, 1]
-        for n in range(10)
-    }
-    assert backtest(series, "-o", "json", deschedule=[rule()]) == 0
-    assert backtest.json()["writes"] == {
-        "labels": 4,
-        "taints": 0,
-        "conditions": 0,
-        "nodesEmptied": 2,
-    }
 
 
 def test_the_text_has_at_most_80_lines_and_says_what_it_is_not(backtest):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluator.core.policy.parse import parse
-from evaluator.features.registry import FEATURES
+from lab.adapters.registry import VERBS
 from lab.closed_loop.loop import ClosedLoop, Timing
 from lab.closed_loop.systems import DefaultPlugins, Plimsoll
 from lab.closed_loop.use import UseHistory
@@ -21,8 +21,6 @@ from lab.closed_loop.workload import (
     workload,
 )
 
-VERBS = next(feature.extender for feature in FEATURES if feature.extender)
-DESCHEDULING = next(found for feature in FEATURES if (found := feature.descheduling))
 BURST = SimulatedPod("burst", 30.0, np.inf, 0.2, 2.0**26, 0.8, np.full(1, 0.8))
 TWENTY = Nodes(20, 8.0)
 MINUTES = Timing(end=180.0, warm_up=60.0, step=1.0)
@@ -76,24 +74,6 @@ def test_dontschedule_keeps_pods_pending():
     run = loop(nodes, equal_pods(3, BURST), plimsoll(nodes, full), base=np.array([4.0, 4.0]))
     outcome = run.run()
     assert (outcome.pods, outcome.pending) == (0, 3)
-
-
-def test_evicted_pods_are_placed_again_within_the_limits():
-    nodes = Nodes(2, 8.0)
-    leave = policy(
-        scheduleonmetric=LEAST_USED, deschedule=rule("node_cpu_used_cores", "GreaterThan", 5)
-    )
-    descheduler = DESCHEDULING.start(DESCHEDULING.options(evict=True))
-    base = np.array([2.0, 0.0])
-    timing = Timing(end=240.0, warm_up=180.0, step=1.0)
-    crowded = [replace(pod, cpu=0.0, memory=0.0) for pod in equal_pods(6, BURST)]
-    system = plimsoll(nodes, leave, weight=10, descheduler=descheduler)
-    system.scores = lambda _pod, feasible, now: (feasible == 0) * 10_000 if now < 45 else 0
-    run = loop(nodes, crowded, system, timing, base=base)
-    outcome = run.run()
-    assert 1 <= outcome.moves <= 18  # one in 10 s
-    assert sum(run.placements) == 6
-    assert run.placements[0] <= 3
 
 
 def test_window_is_the_mean_of_its_seconds_and_age_moves_it_back():

@@ -60,17 +60,6 @@ def test_the_same_arguments_give_the_same_report(capsys):
     assert simulated(capsys, *arguments) == simulated(capsys, *arguments)
 
 
-def test_evictions_obey_their_flags(capsys, tmp_path):
-    policy = tmp_path / "policy.yaml"
-    policy.write_text(POLICY % ("leave", "cpu_utilisation_ratio", "0.5"))
-    without = simulated(capsys, "-f", str(policy), *SMALL)[1]
-    slow = simulated(capsys, "-f", str(policy), *SMALL, "--evict", "--evictPeriod=5m")[1]
-    fast = simulated(capsys, "-f", str(policy), *SMALL, "--evict")[1]
-    assert without["moves"] == 0
-    assert 0 < slow["moves"] <= 13
-    assert slow["moves"] < fast["moves"] <= 361
-
-
 def test_traces_of_a_file_are_used(capsys, tmp_path):
     traces = tmp_path / "day.csv"
     traces.write_text(",".join(["50"] * TRACE_VALUES) + "\n")

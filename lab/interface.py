@@ -1,4 +1,4 @@
-"""What features do in tools: their interfaces with the commands `backtest`, on recordings, and `simulate`, on a modelled cluster."""
+"""How the tools use features: `backtest` replays them on recordings, and `simulate` runs them in a modelled cluster."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

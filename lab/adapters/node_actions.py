@@ -1,4 +1,4 @@
-"""What policies would do to nodes over a backtest: taints, conditions, evictions, and how often a limit holds them back."""
+"""What policies do to nodes over a backtest: taints, conditions, evictions, and how often a limit holds them back."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,6 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.simulation import LimitTotals, Period, ReplayTotals, StartReplay
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.plan import planning
@@ -25,6 +24,8 @@ from evaluator.features.node_actions.types import (
     OwnTaint,
     PolicyActions,
 )
+from lab.adapters.adapter import Adapter, Replayable
+from lab.interface import LimitTotals, Period, ReplayTotals, StartReplay
 from plimsoll import rfc3339
 from plimsoll.flags import option
 from plimsoll.steps import finished
@@ -231,3 +232,6 @@ def _taints(assignments: LabelAssignments) -> Mapping[str, frozenset[OwnTaint]]:
 def replay(options: ReplayOptions) -> StartReplay:
     """Return what starts a replay with these flags."""
     return partial(ActionReplay, replace(ALL_ACTIONS, most=options.max_acted_nodes))
+
+
+ADAPTER = Adapter(replayable=Replayable(options=ReplayOptions, start=replay))

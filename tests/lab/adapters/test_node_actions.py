@@ -8,18 +8,19 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
 from evaluator.core.policy import parse
-from evaluator.core.simulation import Period
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import TaintsAndConditions
 from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
-from evaluator.features.node_actions.replay import ActionReplay
 from evaluator.features.node_actions.types import VALUE, ActionSettings
 from evaluator.features.registry import VOCABULARY
+from lab.adapters.node_actions import ActionReplay
+from lab.interface import Period
 from lab.replay.replay import Replay, Timing
 from plimsoll import rfc3339
 from tests.evaluator.conftest import make_tas
 from tests.examples import examples
+from tests.lab.conftest import rule
 from tests.lab.replay.test_differential import (
     NODES,
     STALE,
@@ -176,3 +177,44 @@ async def test_every_action_is_that_of_the_live_evaluator(wanted, table, most):
 
 def parse_limit(text):
     return NodeLimit(int(text.rstrip("%")), percent=text.endswith("%"))
+
+
+def test_the_limit_of_nodes_trips(backtest):
+    backtest.annotations = {
+        "plimsoll.io/actions": "taint",
+        "plimsoll.io/taint-effect": "NoSchedule",
+        "plimsoll.io/max-nodes": "1",
+    }
+    series = {
+        f'load1{{node="n{n}"}}': [1, 7 if n < 3 else 1, 1, 7 if n < 2 else 1, 1] for n in range(10)
+    }
+    assert backtest(series, "-o", "json", "--fail-if", "trips>1") == 1
+    limit = backtest.json()["limit"]
+    assert (limit["nodes"], limit["of"], limit["trips"]) == (1, 10, 2)
+    assert backtest.json()["writes"]["taints"] == 4
+
+
+def test_the_limit_is_that_of_the_last_readings(backtest):
+    backtest.annotations = {
+        "plimsoll.io/actions": "taint",
+        "plimsoll.io/taint-effect": "NoSchedule",
+    }
+    series = {f'load1{{node="n{n}"}}': [7, 7] if n < 3 else [1, 1] for n in range(10)}
+    flags = ("--staleAfter=2m", "--to=2025-11-15T00:30:00Z")
+    assert backtest(series, "-o", "json", *flags) == 0
+    limit = backtest.json()["limit"]
+    assert (limit["nodes"], limit["of"], limit["trips"]) == (2, 10, 1)
+
+
+def test_eviction_counts_each_time_a_node_is_emptied(backtest):
+    series = {
+        f'load1{{node="n{n}"}}': [1, 7 if n == 0 else 1, 1, 7 if n == 0 else 1, 1]
+        for n in range(10)
+    }
+    assert backtest(series, "-o", "json", deschedule=[rule()]) == 0
+    assert backtest.json()["writes"] == {
+        "labels": 4,
+        "taints": 0,
+        "conditions": 0,
+        "nodesEmptied": 2,
+    }
