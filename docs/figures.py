@@ -1,9 +1,10 @@
-"""Tables of the last full run of `make bench` (bench/results/latest.json), for docs/benchmarks.md and README.md.
+"""Tables of the last full run of `make bench` (bench/results/latest.json) and of others, for pages under docs/.
 
-In README.md the table is between two comments; the rest of the page is unchanged.
+In a page, a table is between two comments; the rest of the page is unchanged.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,18 +14,6 @@ SIGNALS = LATEST.with_name("signals.json")
 AFTERMATH = LATEST.with_name("aftermath.json")
 
 Line = Mapping[str, Any]
-
-# Shown in another column or in the heading.
-_SAID = {"benchmark", "case", "what", "verb", "aim", "met", "baseline"}
-_UNITS = {
-    "_per_s": " a second",
-    "_ms": " ms",
-    "_mb": " MB",
-    "_us": " µs",
-    "_s": " s",
-    "_percent": " %",
-    "_bytes": " bytes",
-}
 
 
 def into(page: str, lines: Iterable[str], name: str = "figures") -> str:
@@ -37,60 +26,49 @@ def into(page: str, lines: Iterable[str], name: str = "figures") -> str:
     return "\n".join([before + begin, *lines, end + after])
 
 
-def everything(latest: Line) -> Iterator[str]:
-    """Return every line of every benchmark as Markdown."""
+def missed(latest: Line) -> Iterator[str]:
+    """Return the table of aims that the last full run missed, for performance.md."""
     machine = latest["machine"]
-    yield ""
+    lines = [line for found in latest["benchmarks"].values() for line in found.get("lines", ())]
+    judged = [line for line in lines if "met" in line]
+    late = [line for line in judged if not line["met"]]
     yield (
-        f"Measured {latest['at'][:10]} at commit `{latest['commit'][:10]}`: {machine['cores']} cores of {machine['cpu']}, "
-        f"kernel {machine['kernel']}, Python {latest['python']}, {latest['openssl']}. Load average {_load(machine)}."
+        f"Measured {latest['at'][:10]} at commit `{latest['commit'][:10]}` on {machine['cores']} cores of {machine['cpu']}, load average "
+        f"{machine['load_before']:.0f} to {machine['load_after']:.0f}. {len(judged) - len(late)} of {len(judged)} aims were met; the others:"
     )
-    for name, found in latest["benchmarks"].items():
-        yield from ("", f"## bench/{name}.py", "")
-        if "failed" in found:
-            yield f"Failed: {found['failed']}"
-            continue
-        yield "| case | figures | aim | met |"
-        yield "|---|---|---|---|"
-        for line in found["lines"]:
-            aim, met = line.get("aim", ""), line.get("met")
-            verdict = "" if met is None else ("yes" if met else "**no**")
-            yield f"| {_case(line)} | {_figures(line)} | {_aim(aim)} | {verdict} |"
-
-
-def _load(machine: Line) -> str:
-    times = (("load_before", "before"), ("load_after", "after"))
-    return " and ".join(f"{machine[key]:.1f} {when}" for key, when in times if key in machine)
+    yield ""
+    yield "| benchmark | case | measured | aim |"
+    yield "|---|---|---|---|"
+    for line in late:
+        yield f"| {line['benchmark']} | {_case(line)} | {_measured(line)} | {_aim(line['aim'])} |"
 
 
 def _case(line: Line) -> str:
     words = [str(line.get(key, "")) for key in ("case", "what", "verb")]
-    return ", ".join(filter(None, words)).replace("_", " ").replace("|", "\\|") or "all"
+    return ", ".join(filter(None, words)).replace("_", " ") or "all"
 
 
-def _figures(line: Line) -> str:
-    shown = [_figure(k, v) for k, v in line.items() if k not in _SAID and v not in ({}, "")]
-    return ", ".join(shown).replace("|", "\\|")
+def _measured(line: Line) -> str:
+    """Return the figures that the aim is about."""
+    names = _COMPARED.findall(line["aim"])
+    return ", ".join(f"{name.replace('_', ' ')} {_number(_value(line, name))}" for name in names)
 
 
-def _aim(aim: object) -> str:
-    text = ", ".join(f"{k} {v}" for k, v in aim.items()) if isinstance(aim, Mapping) else str(aim)
-    return text.replace("<=", "≤").replace(">=", "≥").replace("|", "\\|")
+_COMPARED = re.compile(r"([\w.]+) [<>]=")
 
 
-def _figure(key: str, value: object) -> str:
-    if isinstance(value, Mapping):
-        inner = ", ".join(_figure(k, v) for k, v in value.items() if v not in ({}, ""))
-        return f"{key.replace('_', ' ')} ({inner})"
-    for suffix, unit in _UNITS.items():
-        if key.endswith(suffix):
-            return f"{key.removesuffix(suffix).replace('_', ' ')} {_number(value)}{unit}"
-    return f"{key.replace('_', ' ')} {_number(value)}"
+def _value(line: Line, name: str) -> float:
+    found: Any = line
+    for key in name.split("."):
+        found = found[key]
+    return float(found)
 
 
-def _number(value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+def _aim(aim: str) -> str:
+    return aim.replace("<=", "≤").replace(">=", "≥").replace("_", " ")
+
+
+def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -103,7 +81,7 @@ _REQUESTS = (
 
 
 def requests(latest: Line) -> Iterator[str]:
-    """Return the table of CPU and memory of kube-scheduler requests, for README.md: reliable also on a busy machine."""
+    """Return the table of CPU and memory of kube-scheduler requests, for performance.md: reliable also on a busy machine."""
     lines = latest["benchmarks"]["extender"].get("lines", [])
     yield "| request | CPU | CPU of the baseline handler | peak memory |"
     yield "|---|---|---|---|"

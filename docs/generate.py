@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/: flags, collectors, metrics, shipped rules, benchmarks; and the table in README.md.
+"""Writes the generated pages of docs/: flags, collectors, metrics, shipped rules, security promises; and the tables in others.
 
 python -P docs/generate.py           write them
 python -P docs/generate.py --check   only compare; exit 1 if one is out of date
@@ -58,35 +58,31 @@ def pages() -> Iterator[tuple[Path, str]]:
         "collectors.md": collector_table.page(_table),
         "metrics.md": metrics_page(),
         "shipped-rules.md": shipped_rules_page(),
-        "benchmarks.md": benchmarks_page(latest),
         "compatibility.md": compatibility.page(),
-        "placement.md": placement.page(),
         "security-tests.md": promises.page(_table),
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
     yield catalog_file.FILE, catalog_file.text()
     yield registry_index.FILE, registry_index.text(registry.entries())
-    readme = HERE.parent / "README.md"
-    text = figures.into(readme.read_text(), figures.requests(latest))
-    yield readme, figures.into(text, placement.summary(), "placement")
-    problems = HERE / "node-problem-detector.md"
-    yield problems, figures.into(problems.read_text(), figures.faults(), "faults")
-    history = HERE / "history.md"
-    yield history, figures.into(history.read_text(), figures.answers(), "answers")
-    backtest = HERE / "backtest.md"
-    yield backtest, figures.into(backtest.read_text(), placement.error_table(), "error")
+    for page, blocks in _blocks(latest):
+        text = page.read_text()
+        for name, lines in blocks.items():
+            text = figures.into(text, lines, name)
+        yield page, text
     yield HERE / "placement.svg", placement.picture()
 
 
-def benchmarks_page(latest: figures.Line) -> Iterator[str]:
-    """Return the page with all figures of the last full run of `make bench`."""
-    yield "# Benchmarks"
-    yield ""
-    yield "For administrators who plan capacity, and developers."
-    yield ""
-    yield "Figures of the last full run of `make bench`. [performance.md](performance.md) explains them."
-    yield from figures.everything(latest)
+def _blocks(latest: figures.Line) -> Iterator[tuple[Path, dict[str, Iterable[str]]]]:
+    """Yield the pages that are written by hand, and what is generated between two comments of a name."""
+    yield HERE.parent / "README.md", {"placement": placement.summary()}
+    yield (
+        HERE / "performance.md",
+        {"figures": figures.requests(latest), "missed": figures.missed(latest)},
+    )
+    yield HERE / "placement.md", {"placement": placement.tables(), "error": placement.error()}
+    yield HERE / "node-problem-detector.md", {"faults": figures.faults()}
+    yield HERE / "history.md", {"answers": figures.answers()}
 
 
 def flags_page() -> Iterator[str]:

@@ -13,11 +13,11 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SECTIONS = {
     "Start": ("quickstart-kind", "install", "gitops", "kubectl-plugin", "pages"),
-    "Policies": ("cookbook", "policies", "backtest", "observe-mode", "node-actions", "rules", "sources", "history", "peers", "placed-pods"),
+    "Policies": ("cookbook", "policies", "backtest", "observe-mode", "node-actions", "rules", "sources", "history", "peers", "ranking"),
     "Switch from": ("switching-from-tas", "switching-from-node-exporter", "node-problem-detector", "custom-metrics", "tas-compatibility", "gangs-comparison"),
     "Features": ("agent", "gangs", "scorers", "adding-a-scorer", "gpu"),
     "Operate": ("operations", "alerts", "troubleshooting", "upgrade", "uninstall", "performance"),
-    "Reference": ("flags", "collectors", "metrics", "shipped-rules", "compatibility", "benchmarks", "placement", "detection", "architecture", "security-tests", "decisions"),
+    "Reference": ("flags", "collectors", "metrics", "shipped-rules", "compatibility", "placement", "architecture", "security-tests", "decisions"),
 }  # fmt: skip
 """Pages by section; others are listed below More."""
 _SOURCE = "source/"

@@ -16,7 +16,7 @@ from bench.commandline import Line
 
 _DAY = 86_400.0
 HALF_LIFE = 30 * _DAY
-"""The example of docs/memory.md."""
+"""The example of docs/peers.md."""
 THRESHOLDS = (0.0, 0.1, 0.25, 0.5, 0.75, 1.0, 1.25, 1.5, math.inf)
 """0: remove at the first failure; infinity: never."""
 _TIME = "%Y-%m-%d %H:%M:%S"

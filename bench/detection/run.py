@@ -1,9 +1,9 @@
 """How well rules find planted faults: rules on peers beside a constant and a z-score; and what memory of failures saves.
 
-Prints one JSON line per metric and detector, then per threshold of the memory on Titan's GPUs; with --page it writes them as
-docs/detection.md. Nodes carry the loads of the traces, day after day; the hardware of 1 % of them gets a fault for half a day.
+Prints one JSON line per metric and detector, then per threshold of the memory on Titan's GPUs; with --page it writes them into
+docs/placement.md. Nodes carry the loads of the traces, day after day; the hardware of 1 % of them gets a fault for half a day.
 
-    python -P bench/detection/run.py --traces DAY.csv.gz,... [--titan GPUS.csv.gz] [--page docs/detection.md]
+    python -P bench/detection/run.py --traces DAY.csv.gz,... [--titan GPUS.csv.gz] [--page docs/placement.md]
 
 Without --traces, loads are generated. Traces: one machine a line, 288 percentages of CPU at 5 minutes; gzip or not.
 """
@@ -56,13 +56,8 @@ def measured(
         lines.append(line)
         yield line
     if page:
-        about = {
-            "nodes": nodes,
-            "days": days,
-            "seeds": seeds,
-            "traces": [Path(f).name for f in traces],
-        }
-        Path(page).write_text("\n".join(tables.lines(lines, about)) + "\n")
+        file = Path(page)
+        file.write_text(tables.into(file.read_text(), lines))
 
 
 def _detection(files: Sequence[str], nodes: int, days: int, seeds: int) -> Iterator[Line]:

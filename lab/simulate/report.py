@@ -86,7 +86,7 @@ FIGURES = {
 """Figures of `Outcome` with their meaning, in the order of the report."""
 NOTE = (
     "CPU of nodes only, in a closed loop with a model of kube-scheduler's default plugins; it says nothing about the latency of "
-    "applications. docs/backtest.md has the error of the model."
+    "applications. docs/placement.md has the error of the model."
 )
 
 

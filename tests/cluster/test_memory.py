@@ -110,9 +110,9 @@ async def test_only_the_leader_writes(world, tmp_path):
 
 
 def documented(world):
-    """The policies of docs/memory.md as written there, with shorter durations."""
-    text = (ROOT / "docs/memory.md").read_text()
-    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    """The policies of docs/peers.md as written there, with shorter durations."""
+    text = (ROOT / "docs/peers.md").read_text()
+    _, block = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     for long, short in (("5m", "1s"), ("30m", "1s"), ("1h", "1s")):
         block = re.sub(rf"(for|clearAfter): {long}\b", rf"\1: {short}", block)
     for policy in yaml.safe_load_all(block):

@@ -159,15 +159,3 @@ def test_every_package_of_the_core_is_in_the_table():
     modules = {path.stem for path in core.glob("*.py")} - {"__init__"}
     packages = {path.parent.name for path in core.glob("*/__init__.py")}
     assert sorted(named) == sorted(modules | packages)
-
-
-def test_readme_compares_with_tas_as_measured():
-    measured = (ROOT / "docs/performance.md").read_text()
-    rows = {
-        row.split("|")[1].strip(): row.split("|")[4].strip()
-        for row in measured.splitlines()
-        if "| TAS " in row
-    }
-    said = " ".join((ROOT / "README.md").read_text().split())
-    assert f"needs {rows['filter, 5,000 whole nodes: CPU']} times the CPU" in said
-    assert f"and {rows['filter: peak memory']} times the memory" in said
