@@ -14,7 +14,7 @@ from plimsoll.http.server import Server
 from tests import chromium
 from tests.browser.conftest import LOOP
 from tests.evaluator.conftest import make_rule, make_tas
-from tests.evaluator.core.http.test_ops import OpsPort
+from tests.evaluator.core.http.ops_port import OpsPort
 from wire.codec import Delta
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")

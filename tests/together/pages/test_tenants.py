@@ -17,8 +17,8 @@ from evaluator.features.gangs.core.types import GangDecisions, GangTimings
 from plimsoll.http.addresses import Address
 from tests.evaluator.features.gangs.conftest import _capacity, _gangs, _resident
 from tests.evaluator.features.gangs.outcomes import NOW
-from tests.evaluator.features.pages.conftest import PagesOfPolicies
 from tests.patience import patient
+from tests.together.pages.conftest import pages_of_features
 
 OWN, OTHER = "shop", "workshop"
 """One name is part of the other, as `search=shop/` would confuse them."""
@@ -187,7 +187,7 @@ async def tenants(authority, dial, monkeypatch):
         read.append(namespace)
         return pod(namespace, name) if name in {"uncached", "secret-uncached"} else None
 
-    pages = PagesOfPolicies(read_pod=read_pod, gang_explainer=gang_explainer())
+    pages = pages_of_features(read_pod=read_pod, gang_explainer=gang_explainer())
     pages.know(
         policy(OWN, "front", "load"),
         *(policy(OTHER, name, "concealed_metric") for name in ("secret-policy", "concealed")),

@@ -14,16 +14,10 @@ from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
 from evaluator.core.readings.store import Store
-from evaluator.features.gangs.feature import NO_GANGS
-from evaluator.features.gangs.feature import Shown as GangsShown
-from evaluator.features.node_actions.feature import Shown
-from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
-from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources, ViolationTimes
 from evaluator.features.pages.targets import Targets
-from evaluator.features.scorers.feature import NO_SCORERS
 from plimsoll.http.types import Parts, Request
 from wire import codec, telemetry_pb2
 from wire.codec import Delta
@@ -75,7 +69,8 @@ class Html(HTMLParser):
 class PagesOfPolicies:
     """The ops server of an evaluator that decided on some policies."""
 
-    def __init__(self, *, gang_explainer=None, **sources):
+    def __init__(self, *, parts=(), **sources):
+        """`parts`: pages and parts of pages of other features."""
         self.now = START
         self.cluster = ClusterCache()
         self.store = Store(stale_after=30.0, started=START)
@@ -90,11 +85,7 @@ class PagesOfPolicies:
             clock=lambda: self.now,
         )
         self.decider.followers.append(times.update)
-        planner = NodeActionPlanner(
-            self.cluster, self.decider, NodeActionMetrics(metrics.registry), ActionSettings()
-        )
-        gangs = GangsShown(gang_explainer).page() if gang_explainer else NO_GANGS
-        self.parts = [Shown(planner).page(), NO_SCORERS, gangs]
+        self.parts = list(parts)
         given = PageSources(
             self.decider,
             self.cluster,

@@ -10,7 +10,6 @@ from wire.codec import Delta
 READING = {"value", "ageSeconds", "state"}
 WINDOW = {"search", "state", "page", "pages", "found", "total"}
 STATES = {"violated", "clearing", "heldback", "pending", "labelled", "awaited", "missing", "clear"}
-WRITTEN = {"labels", "taints", "conditions"}
 FAILING = {"file", "group", "rule", "reason", "message"}
 RULE = {"rule", "words", "broken"}
 FIELDS = {
@@ -21,7 +20,6 @@ FIELDS = {
         },
         "evaluator": {
             *("version", "leads", "leader", "agents", "agentsPort", "sources"),
-            *("gangs", "scorers"),
         },
         "apiServer.0": {"kind", "silentSeconds", "stale"},
         "window": WINDOW,
@@ -38,7 +36,7 @@ FIELDS = {
             *("waitingFor", "policy", "generation", "enforcement", "problems", "warnings"),
             *("awaited",),
             *("strategies", "scheduleonmetric", "states", "strip", "window", "status"),
-            *("actions", "pods", "nodes"),
+            *("pods", "nodes"),
         },
         "strategies.dontschedule": {"logicalOperator", "words", "rules"},
         "strategies.dontschedule.rules.0": {*RULE, "pending", "clearing"},
@@ -47,9 +45,6 @@ FIELDS = {
         "states": STATES,
         "window": WINDOW,
         "status": {"compliance", "message", "conditions"},
-        "actions": {
-            *("kinds", "effect", "condition", "limit", "acted", "heldBack", "problems"),
-        },
         "pods.0": {"pod", "policy", "phase", "node", "schedulerReason", "schedulerMessage"},
         "nodes.node-a": {
             *("state", "violatedSeconds", "timers", "readings", "dontschedule", "deschedule"),
@@ -57,7 +52,7 @@ FIELDS = {
         },
         "nodes.node-a.timers.0": {"strategy", "rule", "timer", "leftSeconds"},
         "nodes.node-a.readings.m": READING,
-        "nodes.node-a.written": WRITTEN,
+        "nodes.node-a.written": {"labels"},
     },
     "/nodes": {
         "": {"waitingFor", "states", "window", "nodes"},
@@ -67,7 +62,7 @@ FIELDS = {
     "/nodes/node-a": {
         "": {
             *("waitingFor", "node", "ready", "cordoned", "labels", "sources", "written"),
-            *("scorers", "policies", "failingRules"),
+            *("policies", "failingRules"),
         },
         "failingRules": {"ageSeconds", "rules", "more"},
         "failingRules.rules.0": {*FAILING, "failingSeconds"},
