@@ -10,7 +10,6 @@ from evaluator.core.protocol import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.extender import verbs
 from evaluator.features.extender.verbs import CountingVerbs, Result
-from evaluator.features.scorers.derived import OFF, ScorerMetrics
 from tests.evaluator.core.placement.worlds import World
 from wire.codec import Delta
 
@@ -130,9 +129,7 @@ def test_no_answer_while_a_requested_node_is_pending(decisions, answer):
 def test_scorer_rules_are_evaluated_for_the_pod(parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     policy = parsed(dontschedule=[rule])
-    known = decide(
-        [policy], NODES, ScorerMetrics(Store(stale_after=30.0, started=0.0), OFF), now=NOW
-    )
+    known = decide([policy], NODES, Store(stale_after=30.0, started=0.0), now=NOW)
     args = ask()
 
     def for_pod(asked, decision, decisions):

@@ -7,12 +7,10 @@ import pytest
 
 from evaluator.core.cache.policy_pods import PodCounts
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
-from evaluator.features.labels.feature import problems
 from evaluator.features.status.controller import StatusController
 from wire.codec import Delta
 
@@ -121,19 +119,17 @@ async def test_problems_are_in_the_status(api, world, demo, rule):
     assert "deschedule: rule 1: it has no metricname" in message
 
 
-async def test_label_conflict_is_in_the_status_of_its_policy(api, world, demo):
+async def test_problem_that_a_feature_reports_is_in_the_status(api, world, demo):
     await api.policy(demo)
     world.decide(parse(demo), n0=2.0)
     await api.seen(f"{PATH}/demo", says("Violated"))
-    conflict = LabelConflict("n0", "demo", "violating", "mine")
-    world.parts = (PolicyPart(varying_problems=problems([conflict])),)
+    sentence = "label demo on n0 is owned by another field manager"
+    world.parts = (PolicyPart(varying_problems=(sentence,)),)
     world.reporter.wake()
     found = await api.seen(
         f"{PATH}/demo", lambda policy: policy["status"]["conditions"][0]["status"] == "False"
     )
-    assert "label demo on n0 is owned by another field manager" in str(
-        found["status"]["conditions"]
-    )
+    assert sentence in str(found["status"]["conditions"])
 
 
 async def test_unchanged_status_is_not_written_again(

@@ -6,7 +6,6 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.decide import decide as decide_on
 from evaluator.core.policy.hints import aggregation_hint
@@ -16,7 +15,6 @@ from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
-from evaluator.features.labels.feature import problems
 from evaluator.features.status.event_recorder import EventRate, PolicyEventRecorder
 from evaluator.features.status.pod_controller import StatusMetrics
 from tests.clock import Clock
@@ -31,8 +29,8 @@ CLEARED = "deschedule is no longer violated on any node"
 
 def conflicts(*nodes):
     """The part of a policy whose label another manager owns on these nodes."""
-    found = [LabelConflict(node, "demo", "violating", "mine") for node in nodes]
-    return (PolicyPart(varying_problems=problems(found)),)
+    problems = [f"label demo on {node} is owned by another field manager" for node in nodes]
+    return (PolicyPart(varying_problems=problems),)
 
 
 class Recording:

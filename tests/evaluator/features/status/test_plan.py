@@ -3,14 +3,12 @@
 import pytest
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator
 from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
-from evaluator.features.labels.feature import ConflictsByLabel, problems
 from evaluator.features.status.plan import statuses
 from wire.codec import Delta
 
@@ -22,11 +20,10 @@ KEY = PolicyKey("ns", "demo")
 def status():
     """The status of one policy over nodes n0, n1, ... with these values of m; None is absent, a list several."""
 
-    def run(policy, values, conflicts=()):
-        by_label = ConflictsByLabel(conflicts)
+    def run(policy, values, varying=()):
 
-        def parts_of(decision):
-            return [PolicyPart(varying_problems=problems(by_label.of(decision)))]
+        def parts_of(_decision):
+            return [PolicyPart(varying_problems=varying)]
 
         store = Store(stale_after=30.0, started=0.0)
         store.subscribe(policy.metrics)
@@ -124,13 +121,8 @@ def test_ambiguous_series_are_a_problem_with_metric_and_count(status, demo):
     )
 
 
-def test_label_owned_by_another_manager_is_a_problem_of_the_policy(status, parsed, rule):
-    policy = parsed(deschedule=[rule("m GreaterThan 0")])
-    ours = LabelConflict("n0", "demo", "violating", "mine")
-    anothers = LabelConflict("n0", "other-policy", "violating", "mine")
-    assert status(policy, [1.0], conflicts=[ours, anothers]).problems == (
-        "label demo on n0 is owned by another field manager (value 'mine'): not set",
-    )
+def test_problem_that_a_feature_reports_is_a_problem_of_the_policy(status, demo):
+    assert status(demo, [0.0], varying=("not set on n0",)).problems == ("not set on n0",)
 
 
 def test_body_conforms_to_the_crd(status, demo):

@@ -9,7 +9,6 @@ from evaluator.core.readings.peers import LabelGroups
 from evaluator.core.readings.store import Store
 from evaluator.features.pages.explain.policy import explain, overview
 from evaluator.features.pages.explain.states import counts, states_of
-from evaluator.features.status.conditions import peers_held_back
 from plimsoll.steps import finished
 from wire.codec import Delta
 
@@ -73,19 +72,3 @@ def test_held_back_nodes_are_named_everywhere(parsed, rule):
         "heldback": 4,
         "clear": 14,
     }
-    part = peers_held_back(decision)
-    (condition,) = part.conditions
-    assert (condition.type, condition.status, condition.reason) == (
-        "PeersHeldBack",
-        "True",
-        "TooManyDiffer",
-    )
-    assert condition.message.startswith("4 of 20 nodes (node-00, node-01, node-02, node-03) differ")
-    assert [*part.episodes.values()] == [True]
-
-
-def test_policy_without_rules_on_peers_says_nothing_about_them(parsed, rule):
-    policy = parsed(dontschedule=[rule("latency GreaterThan 5")])
-    store = Store(stale_after=30.0, started=0.0)
-    decision = decide([policy], ["node"], store, now=0.0).policies[policy.key]
-    assert peers_held_back(decision).conditions == ()
