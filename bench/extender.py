@@ -20,7 +20,6 @@ from typing import Protocol
 
 from bench import cluster, commandline, measure, scene, world
 from bench.commandline import Line
-from bench.measure import Usage
 from bench.scene import Scene, Server, Sizes
 from bench.scheduler import Connection, Question, Truth, WrongAnswerError
 
@@ -244,14 +243,16 @@ class Rest:
 def _figures(server: Server, drive: Callable[[], list[float]]) -> Line:
     """Call `drive`, which returns the latencies in seconds, and return the figures of the server's process."""
     measure.forget_peak(server.pid)
-    before = Usage.of(server.pid)
+    cpu, queued = measure.cpu_seconds(server.pid), measure.queued_seconds(server.pid)
     times = drive()
-    after = Usage.of(server.pid)
+    cpu = measure.cpu_seconds(server.pid) - cpu
+    queued = measure.queued_seconds(server.pid) - queued
     return {
         "requests": len(times),
         **measure.latencies(times, 3),
-        **after.of_each(before, len(times)),
-        "peak_rss_mb": round(after.peak, 1),
+        "cpu_ms": round(1000 * cpu / len(times), 3),
+        "queued_ms": round(1000 * queued / len(times), 3),
+        "peak_rss_mb": round(measure.memory_mb(server.pid, "VmHWM"), 1),
     }
 
 

@@ -11,7 +11,6 @@ import operator
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,41 +71,6 @@ def forget_peak(pid: int) -> None:
     """Reset the peak of resident memory."""
     for one in family(pid):
         Path(f"/proc/{one}/clear_refs").write_text("5")
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Resource usage of a process and its children: seconds of CPU and of waiting for a CPU, megabytes, descriptors."""
-
-    at: float
-    cpu: float
-    queued: float
-    rss: float
-    peak: float
-    descriptors: int
-
-    @classmethod
-    def of(cls, pid: int) -> "Usage":
-        """Return the usage, all threads together."""
-        return cls(
-            at=time.monotonic(),
-            cpu=cpu_seconds(pid),
-            queued=queued_seconds(pid),
-            rss=memory_mb(pid),
-            peak=memory_mb(pid, "VmHWM"),
-            descriptors=sum(len(list(Path(f"/proc/{one}/fd").iterdir())) for one in family(pid)),
-        )
-
-    def cores_since(self, before: "Usage") -> float:
-        """Return the used share of one core since an earlier usage."""
-        return (self.cpu - before.cpu) / (self.at - before.at)
-
-    def of_each(self, before: "Usage", requests: int) -> dict[str, float]:
-        """Return CPU and waiting for a CPU of each request since an earlier usage, in milliseconds."""
-        return {
-            "cpu_ms": round(1000 * (self.cpu - before.cpu) / requests, 3),
-            "queued_ms": round(1000 * (self.queued - before.queued) / requests, 3),
-        }
 
 
 def settle(pid: int, *, below: float = 0.03, window: float = 0.25, patience: float = 120.0) -> None:

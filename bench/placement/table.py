@@ -3,7 +3,8 @@
 Prints one JSON line per scenario and system: mean and spread of each figure over days and seeds. `--engine model` runs over
 virtual time, with a model of kube-scheduler; `--engine real` runs kube-apiserver, kube-scheduler and the evaluator of
 KUBEBUILDER_ASSETS in real time, with traces `--factor` times as fast. `--fewer` also finds the number of nodes on which each
-system leaves no more demand unmet than the default plugins do on all.
+system leaves no more demand unmet than the default plugins do on all. `--picture` only writes the use of each node over time on
+the first day, with the default plugins and with Plimsoll: the data of the picture in README.md.
 
     python -P bench/placement/table.py [--traces DAY.csv.gz,...] [--systems default,plimsoll-value-w5] [--output FILE]
     KUBEBUILDER_ASSETS=... python -P bench/placement/table.py --engine real --scenarios burst [--tas PATH --systems tas-w1]
@@ -24,12 +25,17 @@ import numpy as np
 from bench import commandline
 from bench.commandline import Line
 from bench.placement import real
-from bench.placement.model import GENERATED, Ran, Run, simulated
+from bench.placement.model import GENERATED, Ran, Run, simulate, simulated
 from bench.placement.programs import PROGRAMS, programs
 from bench.placement.scenarios import SCENARIOS, SIZED, scenario
 from bench.placement.systems import SYSTEMS, TABLE
+from evaluator.core.readings.column import Floats
 
 _FEWEST = 42
+_PICTURED = {"default": "default plugins", "plimsoll-value-w5": "with Plimsoll"}
+"""Systems of the picture, with their titles."""
+_PICTURED_SCENARIO = "planetlab-50-burst"
+_POINTS = 48
 
 
 def measured(
@@ -42,19 +48,43 @@ def measured(
     factor: float = 1.0,
     fewer: bool = False,
     output: str = "",
+    picture: str = "",
     tas: str = "",
 ) -> Iterator[Line]:
-    """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day, others for each; `output`: a file for all lines.
+    """Yield a line per scenario and system. `traces`: files, one a day; `seeds`: of each day, others for each; `output`, `picture`: files.
 
     `tas`: the program of Telemetry Aware Scheduling, for the real engine.
     """
     _check(systems, scenarios, engine, tas)
+    if picture:
+        Path(picture).write_text(json.dumps(_use(traces[0])) + "\n")
+        return
     place = partial(real.measured, tas=tas) if engine == "real" else None
     lines = _lines(traces, systems, scenarios, seeds, workers, place, factor)
     for one in chain(lines, _fewer(traces, systems, seeds, workers) if fewer else ()):
         if output:
             _add(Path(output), one)
         yield one
+
+
+def _use(file: str) -> Line:
+    """Return the use of each node, in percent, over the day of a file, with the systems of the picture."""
+    uses = {
+        system: simulate(Run(system, _PICTURED_SCENARIO, file, seed=1)).outcome.use
+        for system in _PICTURED
+    }
+    runs = [
+        {"system": system, "title": _PICTURED[system], "use_percent": _percent(use)}
+        for system, use in uses.items()
+    ]
+    return {"scenario": _PICTURED_SCENARIO, "minutes": len(uses["default"]), "runs": runs}
+
+
+def _percent(use: Floats) -> list[list[int]]:
+    """Return the use of each node, shape (minutes, nodes), as means of fewer points in time, in percent."""
+    points = np.array([part.mean(axis=0) for part in np.array_split(use, _POINTS)])
+    percent: list[list[int]] = np.round(100 * points).astype(int).tolist()
+    return percent
 
 
 def _add(output: Path, one: Line) -> None:

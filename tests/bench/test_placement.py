@@ -1,5 +1,6 @@
 """The placement benchmark at a small size."""
 
+import json
 import math
 import os
 from pathlib import Path
@@ -111,3 +112,14 @@ def test_both_engines_place_a_burst_alike():
     assert (real["engine"], model["engine"]) == ("real", "model")
     assert real["pods"] == model["pods"] == 100
     assert real["most_percent"] == pytest.approx(model["most_percent"], abs=5)
+
+
+def test_picture_has_the_use_of_each_node_with_both_systems(tmp_path):
+    file = tmp_path / "use.json"
+    assert not list(table.measured(picture=str(file)))
+    found = json.loads(file.read_text())
+    assert [run["system"] for run in found["runs"]] == ["default", "plimsoll-value-w5"]
+    for run in found["runs"]:
+        use = np.array(run["use_percent"])
+        assert use.shape[0] == 48
+        assert 0 < use.mean() <= 100
