@@ -28,7 +28,6 @@ BENCHMARKS: Mapping[str, Sequence[str]] = {
     "stalls": (),
     "startup": (),
     "extender": (),
-    "gangs": (),
     "signals": (),
     "agent_idle": ("--seconds=60",),
     "scrape": (),

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import extender, gangs, measure
+from bench import extender, measure
 from bench.extender import Repeat, Rest
 from bench.scene import Sizes
 from tests.bench import conftest
@@ -79,15 +79,6 @@ def test_startup_benchmark_runs():
     assert lines[-1]["unqueued_ms"] <= lines[-1]["ready_ms"]
 
 
-def test_gangs_benchmark_runs():
-    lines = lines_of("gangs", "--nodes=40", "--pods=60", "--repeats=2")
-    assert [line["case"] for line in lines[::2]] == [case.name for case in gangs.CASES]
-    for line in lines:
-        assert line["gangs"] == 3
-        assert 0 < line["p50_ms"] <= line["max_ms"]
-        assert ("met" in line) == (line["what"] == "steady")
-
-
 def test_aftermath_benchmark_runs():
     lines = {line["case"]: line for line in lines_of("aftermath", "--rounds=1")}
     assert len(lines) == 10
@@ -105,3 +96,33 @@ def test_signals_benchmark_runs():
     for line in lines:
         assert 0 < line["p50_ms"] <= line["p99_ms"] <= line["max_ms"]
         assert "met" in line
+
+
+def test_scrape_benchmark_runs():
+    [line] = lines_of("scrape", "--scrapes=3")
+    agent = line["agent"] if "agent" in line else line["defaults"]["agent"]
+    assert agent["samples"] > 100
+    assert agent["cpu_ms"] > 0
+
+
+def test_idle_agent_benchmark_runs():
+    """Every program is scraped within 12 s, node_exporter last."""
+    lines = {line["case"]: line for line in lines_of("agent_idle", "--seconds=13", "--warm-up=1")}
+    assert list(lines) == ["scraped", "rules", "stream"]
+    assert all(line["percent_of_a_core"] > 0 and line["rss_mib"] > 10 for line in lines.values())
+    assert lines["stream"]["reports"] > 0
+
+
+def test_backtest_benchmark_runs():
+    plain, timed, memory, *texts = lines_of("backtest", "--nodes=20", "--days=1")
+    assert plain["steps"] == timed["steps"] == 5760
+    assert plain["cpu_s"] > 0
+    assert memory["mb"] > 0
+    assert all(line["lines_per_s"] > 0 for line in texts)
+
+
+def test_detection_benchmark_runs():
+    lines = lines_of("detection/run", "--nodes=100", "--days=2", "--seeds=1")
+    assert {line["detector"] for line in lines} == {"peers", "constant", "z-score"}
+    assert lines[-1]["metric"] == "all that suit"
+    assert all(0 <= line["f1"] <= 1 for line in lines)
