@@ -13,7 +13,7 @@ COMPILE := uv pip compile --quiet --universal --python-version 3.11 --generate-h
 .PHONY: demo test soak check bench attack proto docs site screenshots headlamp headlamp-record headlamp-proof chart constraints release-check clean
 
 demo: $(RUNTIME)  ## run the health-metric demo on three local nodes; installs no developer tools
-	$(BIN)/plimsoll-sandbox demo
+	$(BIN)/plimsoll demo
 
 test: $(STAMP)  ## run all tests in several processes
 	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=loadfile

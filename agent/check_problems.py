@@ -1,4 +1,4 @@
-"""`plimsoll-agent check-problems`: checks configurations of node-problem-detector's monitors, and which rules match a log."""
+"""`plimsoll check-problems`: checks configurations of node-problem-detector's monitors, and which rules match a log."""
 
 import argparse
 import glob
@@ -12,16 +12,16 @@ from collectors.shared.problems.monitors import Monitor, MonitorError
 from plimsoll.commandline import Parser
 from plimsoll.text import counted, one_line
 
-PROGRAM = "plimsoll-agent check-problems"
+PROGRAM = "plimsoll check-problems"
 _ABOUT = """
 Checks configurations of node-problem-detector as the agent reads them (--problems.config), and prints what is wrong. With --log, it
 also prints which lines of a file their rules match.
 """
 _EXAMPLES = """
 examples:
-  plimsoll-agent check-problems config/kernel-monitor.json
+  plimsoll check-problems config/kernel-monitor.json
       config/kernel-monitor.json: kmsg, 14 rules, conditions KernelDeadlock, XfsShutdown
-  dmesg --notime > lines && plimsoll-agent check-problems --log=lines config/*.json
+  dmesg --notime > lines && plimsoll check-problems --log=lines config/*.json
       lines:7: TaskHung (temporary, kernel-monitor.json): task jbd2:412 blocked for more than 120 seconds.
 """
 

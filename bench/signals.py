@@ -1,6 +1,6 @@
 """Time from a fault to a refused pod, with the real programs: from the kernel's record to a changed response for the scheduler.
 
-Starts the cluster of `plimsoll-sandbox demo signals`, injects faults into node-b, and calls the extender without a pause until it
+Starts the cluster of `plimsoll demo signals`, injects faults into node-b, and calls the extender without a pause until it
 refuses the node; then repairs it. Prints one JSON line for each fault, times in milliseconds from the record:
 
     hung    a line of the kernel's log, which is a problem; ended by an acknowledgement

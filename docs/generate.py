@@ -109,27 +109,27 @@ def flags_page() -> Iterator[str]:
         evaluator.config.Settings,
     )
     yield from _program(
-        "plimsoll-evaluator configure-scheduler",
+        "plimsoll configure-scheduler",
         "Usage: [deploy/scheduler](../deploy/scheduler/README.md).",
         evaluator.tools.configure_scheduler.main.Settings,
     )
     yield from _program(
-        "plimsoll-evaluator adopt-labels",
+        "plimsoll adopt-labels",
         "Usage: [switching-from-tas.md](switching-from-tas.md).",
         evaluator.tools.adopt_labels.AdoptSettings,
     )
     yield from _program(
-        "plimsoll-evaluator clean",
+        "plimsoll clean",
         "Usage: [node-actions.md](node-actions.md#when-plimsoll-stops).",
         *evaluator.tools.clean.main.SETTINGS,
     )
     yield from _program(
-        "plimsoll-evaluator check-apiservice",
+        "plimsoll check-apiservice",
         "Usage: [custom-metrics.md](custom-metrics.md).",
         evaluator.tools.check_apiservice.main.CheckAPIServiceSettings,
     )
-    yield from _program("plimsoll-sandbox up", "", sandbox.config.UpSettings)
-    yield from _program("plimsoll-sandbox demo", "", sandbox.config.DemoSettings)
+    yield from _program("plimsoll up", "", sandbox.config.UpSettings)
+    yield from _program("plimsoll demo", "", sandbox.config.DemoSettings)
 
 
 def _program(name: str, about: str, *settings: type[Any]) -> Iterator[str]:

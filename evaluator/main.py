@@ -1,7 +1,6 @@
 """The program plimsoll-evaluator: parses flags, runs a subcommand or the service until a signal, returns the exit status."""
 
 import asyncio
-import importlib
 import os
 import signal
 import sys
@@ -13,48 +12,33 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.sources.prometheus import QueriesError
 from evaluator.core.tls import TlsError
-from plimsoll import flags, logs
+from plimsoll import cli, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.http.addresses import ListenError
 from plimsoll.process import garbage, memory
 
 PROGRAM = "plimsoll-evaluator"
+COMMANDS = tuple(
+    name
+    for name, subcommand in cli.SUBCOMMANDS.items()
+    if subcommand.module.partition(".")[0] in {"evaluator", "lab"}
+)
+"""The commands of `plimsoll` that were this program's: they are passed on."""
 _ABOUT = """
 Applies the TASPolicy objects of a cluster to readings of its nodes: filters and ranks nodes for kube-scheduler, labels them and,
 if flags permit it, acts on nodes and pods.
 """
-_EXAMPLES = """
+_EXAMPLES = f"""
 example, outside the cluster:
   plimsoll-evaluator --kubeConfig ~/.kube/config --unsafe --bindAddress 127.0.0.1
   curl localhost:8080/readyz
   curl localhost:8080/explain/<namespace>/<policy>
 
-commands, each with its own --help:
-  backtest              replay policies on recorded telemetry: what would they have done?
-  check                 check policy manifests offline and explain each rule
-  configure-scheduler   add the evaluator to the kube-scheduler of a kubeadm control plane
-  check-apiservice      check whether the API that --serveMetrics needs is free, or works
-  clean                 remove from all nodes what Plimsoll wrote to them
-  record                record what agents report, for backtests
-  simulate              simulate a policy in a closed loop: what would it do to the use of nodes?
-  test                  run unit tests of policies, in promtool's notation
-  adopt-labels          take over the node labels that Telemetry Aware Scheduling wrote
+commands, which are now those of plimsoll (plimsoll --help):
+  {", ".join(COMMANDS)}
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
 """
-
-COMMANDS = {
-    "adopt-labels": "evaluator.tools.adopt_labels",
-    "backtest": "lab.backtest.main",
-    "check": "evaluator.tools.check.main",
-    "check-apiservice": "evaluator.tools.check_apiservice.main",
-    "clean": "evaluator.tools.clean.main",
-    "configure-scheduler": "evaluator.tools.configure_scheduler.main",
-    "record": "lab.record",
-    "simulate": "lab.simulate.main",
-    "test": "lab.policy_test",
-}
-"""The module of each subcommand; its function `main` gets the arguments after the command."""
 
 
 def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = Settings) -> int:
@@ -70,10 +54,8 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
         commands=COMMANDS,
     ).with_version()
     given = sys.argv[1:] if argv is None else argv
-    if given and given[0] in COMMANDS:  # imported here, so that the service starts without them
-        command_module = importlib.import_module(COMMANDS[given[0]])
-        status: int = command_module.main(given[1:])
-        return status
+    if given and given[0] in COMMANDS:
+        return cli.main(given)
     settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))

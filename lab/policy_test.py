@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator test`: runs test files, compares decisions with what is expected, prints failures.
+"""The command `plimsoll test`: runs test files, compares decisions with what is expected, prints failures.
 
 A test file has policies, input series, and what policies are expected to decide at which times. Series are in the notation of
 `promtool test rules`, such as `0+10x30 _x3 stale`:
@@ -44,7 +44,7 @@ _VALUES = re.compile(
 )
 _GAP = re.compile(r"_(?:x(\d{1,7}))?")
 T = TypeVar("T")
-PROGRAM = "plimsoll-evaluator test"
+PROGRAM = "plimsoll test"
 _ABOUT = """
 Runs unit tests of policies: series in the notation of `promtool test rules`, and the nodes, reasons and labels that policies are
 expected to decide at given times. It needs no cluster.

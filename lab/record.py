@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator record`: opens the agents' port, subscribes agents to metrics, writes their reports to files.
+"""The command `plimsoll record`: opens the agents' port, subscribes agents to metrics, writes their reports to files.
 
 It is no replica of the evaluator: it decides and writes nothing in a cluster.
 """
@@ -145,7 +145,7 @@ class Options(RecordingOptions, AgentOptions, LogOptions):
 
 log = logs.get(__name__)
 
-PROGRAM = "plimsoll-evaluator record"
+PROGRAM = "plimsoll record"
 PREFIX = "nodes"
 """How the names of the files begin."""
 _ABOUT = """
@@ -155,8 +155,8 @@ decides nothing, and a running evaluator is not affected.
 """
 _EXAMPLES = """
 example:
-  plimsoll-evaluator record -f policy.yaml --dir /data --for 24h --agentCert tls.crt --agentKey tls.key --agentCacert ca.crt
-  plimsoll-evaluator backtest -f policy.yaml --openmetrics /data/*.om --staleAfter 30s
+  plimsoll record -f policy.yaml --dir /data --for 24h --agentCert tls.crt --agentKey tls.key --agentCacert ca.crt
+  plimsoll backtest -f policy.yaml --openmetrics /data/*.om --staleAfter 30s
 
 exit status: 0 at the end or after a signal, 1 if files cannot be written or the port cannot be opened, 2 for invalid flags, or if
 no agent has reported.

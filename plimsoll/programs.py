@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Sequence
 
 _OURS = (
     "agent",
@@ -17,34 +18,46 @@ _OURS = (
 
 def agent() -> int:
     """Run plimsoll-agent."""
-    return _run("plimsoll-agent", "agent.main", "agent")
+    return run("plimsoll-agent", "agent.main", "agent")
 
 
 def evaluator() -> int:
     """Run plimsoll-evaluator."""
-    return _run("plimsoll-evaluator", "evaluator.main", "evaluator")
+    return run("plimsoll-evaluator", "evaluator.main", "evaluator")
 
 
 def sandbox() -> int:
     """Run plimsoll-sandbox."""
-    return _run("plimsoll-sandbox", "sandbox.main", "sandbox")
+    return run("plimsoll-sandbox", "sandbox.main", "sandbox")
 
 
 def kubectl() -> int:
     """Run kubectl-plimsoll."""
-    return _run("kubectl-plimsoll", "kubectl_plimsoll.main", "kubectl")
+    return run("kubectl-plimsoll", "kubectl_plimsoll.main", "kubectl")
 
 
-def _run(program: str, module: str, extra: str) -> int:
+def run(program: str, module: str, extra: str, arguments: Sequence[str] | None = None) -> int:
+    """Call `main` of a module, and return its exit status; 1 with a sentence if something is not installed.
+
+    `extra`: that of the Python package, which has what the module imports. `arguments`: None for those of the process.
+    """
     try:
         main = importlib.import_module(module).main
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] in _OURS:
+        missing = error.name or ""
+        if missing == module.partition(".")[0]:
+            return _fail(
+                f"{program} is not in this image. Use the image plimsoll/tools, or in a checkout: pip install '.[{extra}]'"
+            )
+        if missing.partition(".")[0] in _OURS:
             raise
-        print(  # noqa: T201 - logging may be what is missing
-            f"{program}: {error.name} is not installed. Install the program's dependencies, in a checkout: pip install '.[{extra}]'",
-            file=sys.stderr,
+        return _fail(
+            f"{program}: {missing} is not installed. Install the program's dependencies, in a checkout: pip install '.[{extra}]'"
         )
-        return 1
-    status: int = main()
+    status: int = main() if arguments is None else main(arguments)
     return status
+
+
+def _fail(sentence: str) -> int:
+    print(sentence, file=sys.stderr)  # noqa: T201 - logging may be what is missing
+    return 1

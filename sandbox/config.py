@@ -1,4 +1,4 @@
-"""The settings of `plimsoll-sandbox`."""
+"""The settings of the sandbox."""
 
 import re
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ def node_names(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UpSettings:
-    """`plimsoll-sandbox up`."""
+    """`plimsoll up`."""
 
     dir: str = option(
         "dir",
@@ -102,7 +102,7 @@ class UpSettings:
     problems: bool = option(
         "problems",
         True,
-        "each agent reads a kernel log, DIR/NODE/kmsg, into which `plimsoll-sandbox inject` writes faults",
+        "each agent reads a kernel log, DIR/NODE/kmsg, into which `plimsoll inject` writes faults",
     )
     custom_metrics: bool = option(
         "custom-metrics",
@@ -120,7 +120,7 @@ class UpSettings:
 
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
-    """`plimsoll-sandbox demo`."""
+    """`plimsoll demo`."""
 
     dir: str = option(
         "dir",
@@ -132,6 +132,6 @@ class DemoSettings:
 
 @dataclass(frozen=True, slots=True)
 class InjectSettings:
-    """`plimsoll-sandbox inject`."""
+    """`plimsoll inject`."""
 
     dir: str = option("dir", ".sandbox", "folder of the running sandbox", metavar="FOLDER")

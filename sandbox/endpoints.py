@@ -59,7 +59,7 @@ def table(
     gangs: bool = False,
     custom_metrics: bool = False,
 ) -> str:
-    """Return what `plimsoll-sandbox up` prints when ready: addresses and next commands."""
+    """Return what `plimsoll up` prints when ready: addresses and next commands."""
     for_gangs = (
         f"  kubectl apply -f {manifests}/gang-demo/",
         f"  curl '{endpoints.ops}/explain?gang=gang-demo/later'",

@@ -1,4 +1,4 @@
-"""The program `plimsoll-sandbox`: a local cluster to try Plimsoll (`up`), and demos in one (`demo`)."""
+"""The commands `plimsoll up`, a local cluster to try Plimsoll, `demo`, `inject` and `repair`; also as `plimsoll-sandbox`."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ _UP = """\
 Start a cluster, print its addresses, and run until Ctrl-C. Only the folder remains afterwards.
 
 Mark a node unhealthy, so that it gets no new pods:
-  plimsoll-sandbox up
+  plimsoll up
   kubectl --kubeconfig .sandbox/kubeconfig apply -f deploy/health-metric-demo/
   echo 'node_health_metric 1' > .sandbox/node-b/node-metrics/text.prom
 """
@@ -37,27 +37,27 @@ _DEMO = """\
 Run a demo on three nodes and print each step, what was observed and after how long.
 Exit status 0 only if every step was observed.
 
-  plimsoll-sandbox demo          a node becomes unhealthy, gets no new pods, is emptied, and recovers
-  plimsoll-sandbox demo gangs    pods wait for their whole gang and are released by priority
-  plimsoll-sandbox demo node-actions
+  plimsoll demo          a node becomes unhealthy, gets no new pods, is emptied, and recovers
+  plimsoll demo gangs    pods wait for their whole gang and are released by priority
+  plimsoll demo node-actions
                                  a node gets a condition and a taint; a limit keeps the others; it recovers
-  plimsoll-sandbox demo placement
+  plimsoll demo placement
                                  simulated: nodes' use with the policy `balance` and without; writes pictures
-  plimsoll-sandbox demo signals  a fault in the kernel's log: refusal, taint, eviction, repair, return
+  plimsoll demo signals  a fault in the kernel's log: refusal, taint, eviction, repair, return
 """
 
 _INJECT = """\
 Let a simulated node have a fault: its kernel logs what a kernel logs, and its files and driver report it.
 
-  plimsoll-sandbox inject node-b xid 79
-  plimsoll-sandbox inject node-b read-only
+  plimsoll inject node-b xid 79
+  plimsoll inject node-b read-only
 """
 
 _REPAIR = """\
 End a fault of a simulated node: its files and driver report that it is over.
 
-  plimsoll-sandbox repair node-b xid
-  plimsoll-sandbox repair node-b read-only
+  plimsoll repair node-b xid
+  plimsoll repair node-b read-only
 """
 
 _CHANGES = {"inject": inject, "repair": repair}
@@ -91,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             return asyncio.run(placement.run_placement(settings))
         return asyncio.run(run_demo(DEMOS[namespace.demo], settings))
     except (ClusterError, InjectError, ProcessError, OSError) as error:
-        sys.stderr.write(f"plimsoll-sandbox: {error}\n")
+        sys.stderr.write(f"{chosen.prog}: {error}\n")
         return 1
     except KeyboardInterrupt:
         return 130
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parser() -> tuple[Parser, dict[str, Parser]]:
     parser = Parser("plimsoll-sandbox", about=_ABOUT).with_version()
-    adder = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    adder = parser.add_subparsers(prog="plimsoll", dest="command", required=True, metavar="COMMAND")
     commands = {}
     for name, settings, about in (
         ("up", UpSettings, _UP),

@@ -1,11 +1,10 @@
-"""`plimsoll-agent check-rules`: validates rule files and prints every error with its line and column."""
+"""`plimsoll check-rules`: validates rule files and prints every error with its line and column."""
 
 import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from agent import config
 from agent.rules.files import LARGEST
 from agent.rules.groups import file
 from agent.rules.groups.file import Context, RuleError, RuleFileError
@@ -14,18 +13,18 @@ from collectors.shared import steadyfile
 from plimsoll import strictyaml
 from plimsoll.commandline import Parser
 
-PROGRAM = f"{config.PROGRAM} check-rules"
+PROGRAM = "plimsoll check-rules"
 _ABOUT = """
 Checks files with recording rules as the agent reads them (--rules.file), and prints every error with its line and column. Nothing is
 evaluated.
 """
 _EXAMPLES = """
 examples:
-  plimsoll-agent check-rules rules.yaml
+  plimsoll check-rules rules.yaml
       rules.yaml: 2 groups, 14 rules
-  plimsoll-agent check-rules '/etc/plimsoll/rules/*.yaml'
+  plimsoll check-rules '/etc/plimsoll/rules/*.yaml'
       all files that a pattern matches, as in --rules.file
-  plimsoll-agent check-rules deploy/rules
+  plimsoll check-rules deploy/rules
       all *.yaml and *.yml files of a folder
 
 An error looks like this; an expression that the agent does not support is one too, although Prometheus evaluates it:

@@ -1,4 +1,4 @@
-"""`plimsoll-agent eval`: what an expression yields on this machine now, or yielded when an exposition was written."""
+"""`plimsoll eval`: what an expression yields on this machine now, or yielded when an exposition was written."""
 
 import os
 import signal
@@ -28,26 +28,26 @@ from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 
-PROGRAM = f"{config.PROGRAM} eval"
+PROGRAM = "plimsoll eval"
 _ABOUT = """
 Evaluates a PromQL expression as a rule on this node would, and prints it as `promtool query instant` does. Runs only the collectors
 that the expression needs: once, or for as long as it looks back.
 """
 _EXAMPLES = """
 examples:
-  plimsoll-agent eval 'node_load1'
+  plimsoll eval 'node_load1'
       node_load1 => 0.25 @[1700000000.123]
-  plimsoll-agent eval 'sum by (mode) (rate(node_cpu_seconds_total[5s]))'
+  plimsoll eval 'sum by (mode) (rate(node_cpu_seconds_total[5s]))'
       sample for five seconds, then print the result
-  plimsoll-agent eval 'max_over_time(node_pressure_cpu_waiting_seconds_total[2m])' --for 2m
+  plimsoll eval 'max_over_time(node_pressure_cpu_waiting_seconds_total[2m])' --for 2m
       sample for two minutes instead of the default ten seconds
-  plimsoll-agent eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
+  plimsoll eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
       print the result each second, until Ctrl-C
-  plimsoll-agent eval 'node_health_metric' --rules.file='/etc/plimsoll/rules/*.yaml'
+  plimsoll eval 'node_health_metric' --rules.file='/etc/plimsoll/rules/*.yaml'
       evaluate the rules that record this metric, then print it
-  curl -s node-a:9100/metrics | plimsoll-agent eval 'max(node_hwmon_temp_celsius)' --at -
+  curl -s node-a:9100/metrics | plimsoll eval 'max(node_hwmon_temp_celsius)' --at -
       evaluate on another node's metrics; --at also takes a saved file
-  plimsoll-agent eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
+  plimsoll eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
       in the agent's container; write -- before an expression that begins with a dash
 
 The agent's flags can be given too and have the same meaning (see plimsoll-agent --help): with --rules.file, an expression can use

@@ -1,4 +1,4 @@
-"""The command `plimsoll-agent backfill`: recording rules over recorded files, so that a backtest can use their results."""
+"""The command `plimsoll backfill`: recording rules over recorded files, so that a backtest can use their results."""
 
 import io
 import re
@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
-from agent.config import PROGRAM as AGENT
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group
@@ -27,15 +26,15 @@ from plimsoll.recording.options import metric_names
 from plimsoll.recording.series import NODE
 from plimsoll.text import SentenceError
 
-PROGRAM = f"{AGENT} backfill"
+PROGRAM = "plimsoll backfill"
 _ABOUT = """
 Evaluates recording rules over OpenMetrics files as the agents of these nodes would have, and prints the results as OpenMetrics:
-input for plimsoll-evaluator backtest, so that a rule and its policy are tested together.
+input for plimsoll backtest, so that a rule and its policy are tested together.
 """
 _EXAMPLES = """
 example:
-  plimsoll-agent backfill --rules.file=rules.yaml week.om > recorded.om
-  plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om recorded.om
+  plimsoll backfill --rules.file=rules.yaml week.om > recorded.om
+  plimsoll backtest -f policy.yaml --openmetrics week.om recorded.om
 
 exit status: 0, 1 if a file cannot be read or a rule is invalid, 2 for invalid flags.
 """

@@ -1,4 +1,4 @@
-"""Runs scenarios in the model engine: the closed loop of `plimsoll-evaluator simulate`, over virtual time."""
+"""Runs scenarios in the model engine: the closed loop of `plimsoll simulate`, over virtual time."""
 
 import gzip
 import time

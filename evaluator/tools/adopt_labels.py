@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator adopt-labels`: moves the ownership of Telemetry Aware Scheduling's (TAS) labels, node by node.
+"""The command `plimsoll adopt-labels`: moves the ownership of Telemetry Aware Scheduling's (TAS) labels, node by node.
 
 TAS wrote labels by JSON patch, so its field manager owns them for good: server-side apply, even with force, only shares
 ownership of an unchanged value, and a later apply without the label would not delete it. Moving the entry in
@@ -36,7 +36,7 @@ _PAUSE = 2.0
 _GONE = 404
 _RETRYABLE = frozenset({0, 409, 429})
 """Besides 5xx: no answer, the node has changed since the list, too many requests."""
-PROGRAM = "plimsoll-evaluator adopt-labels"
+PROGRAM = "plimsoll adopt-labels"
 _ABOUT = """
 Takes over the node labels that Telemetry Aware Scheduling wrote for the policies of this cluster: <policy>=violating and
 telemetry.aware.scheduling.<policy>/... . Without it, Kubernetes keeps TAS as their owner and the evaluator cannot remove them.
@@ -49,9 +49,9 @@ exit status: 0 if every label is taken over, 1 if a call failed, 2 for wrong fla
 The account needs to list taspolicies and nodes, and to patch nodes; the evaluator's own account may do both.
 
 example:
-  plimsoll-evaluator adopt-labels --dry-run
-  plimsoll-evaluator adopt-labels
-  kubectl -n plimsoll exec deployment/plimsoll-evaluator -- plimsoll-evaluator adopt-labels
+  plimsoll adopt-labels --dry-run
+  plimsoll adopt-labels
+  kubectl -n plimsoll exec deployment/plimsoll-evaluator -- plimsoll adopt-labels
 """
 
 
@@ -228,7 +228,7 @@ def _is_retryable(error: KubeError) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class AdoptSettings(KubeOptions):
-    """Every flag of plimsoll-evaluator adopt-labels."""
+    """Every flag of plimsoll adopt-labels."""
 
     dry_run: bool = option("dry-run", False, "print the labels, change nothing")
 

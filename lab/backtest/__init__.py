@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator backtest`: replays policies on recorded telemetry, and reports what they would have done.
+"""`plimsoll backtest`: replays policies on recorded telemetry, and reports what they would have done.
 
 Reads recordings and writes reports; the replay itself is `lab/replay`.
 """

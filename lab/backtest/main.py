@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator backtest`: replays policies, writes the report, returns the exit status."""
+"""The command `plimsoll backtest`: replays policies, writes the report, returns the exit status."""
 
 import argparse
 import json

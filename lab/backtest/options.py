@@ -1,4 +1,4 @@
-"""Arguments of `plimsoll-evaluator backtest`."""
+"""Arguments of `plimsoll backtest`."""
 
 import argparse
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from plimsoll import flags
 from plimsoll.commandline import Parser
 
 OUTPUTS = ("text", "json", "csv", "html")
-PROGRAM = "plimsoll-evaluator backtest"
+PROGRAM = "plimsoll backtest"
 _ABOUT = """
 Replays policies on recorded telemetry, and reports what they would have done: which nodes would have violated which rule and
 when, how often nodes would have changed, and what would have been written. It uses the evaluator's own rules, durations and
@@ -24,10 +24,10 @@ exit status: 0 done, or within every --fail-if; 1 over a --fail-if; 2 for invali
 --fail-if too little data to tell.
 
 example:
-  plimsoll-evaluator backtest -f policy.yaml --prometheus http://localhost:9090 --from 7d
+  plimsoll backtest -f policy.yaml --prometheus http://localhost:9090 --from 7d
   promtool tsdb dump-openmetrics --match='{__name__=~"node_load1|kube_node_.*"}' DATA > week.om
-  plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om --from 7d
-  plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om --fail-if 'violating>20%' --fail-if 'flaps>6/h'
+  plimsoll backtest -f policy.yaml --openmetrics week.om --from 7d
+  plimsoll backtest -f policy.yaml --openmetrics week.om --fail-if 'violating>20%' --fail-if 'flaps>6/h'
 """
 
 

@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator simulate`: runs the closed loop without and with a policy, and compares both."""
+"""The command `plimsoll simulate`: runs the closed loop without and with a policy, and compares both."""
 
 import argparse
 import math
@@ -27,7 +27,7 @@ from plimsoll import flags
 from plimsoll.commandline import Parser
 from plimsoll.process import garbage
 
-PROGRAM = "plimsoll-evaluator simulate"
+PROGRAM = "plimsoll simulate"
 _ABOUT = """
 Simulates a cluster in a closed loop, once with kube-scheduler's default plugins and once with a policy beside them: placement
 decides the use of nodes, use decides readings, and readings decide placement, with the windows of the shipped recording rules.
@@ -35,9 +35,9 @@ It uses the evaluator's own decisions and answers, and needs no cluster. All pod
 """
 _EXAMPLES = """
 example, with generated pods, with traces, and beside recorded use:
-  plimsoll-evaluator simulate -f policy.yaml --load 0.6 --burst
-  plimsoll-evaluator simulate -f policy.yaml --traces planetlab.csv.gz --output html > report.html
-  plimsoll-evaluator simulate -f policy.yaml --openmetrics day.om --cores 16 --arrivals pods.csv
+  plimsoll simulate -f policy.yaml --load 0.6 --burst
+  plimsoll simulate -f policy.yaml --traces planetlab.csv.gz --output html > report.html
+  plimsoll simulate -f policy.yaml --openmetrics day.om --cores 16 --arrivals pods.csv
 
 traces: one machine a line, 288 percentages of CPU at 5 minutes. Recorded use: node_cpu_used_cores, as the shipped rules
 record it. Arrivals: CSV with the columns arrives, life (seconds), cpu_request, cpu_limit, cpu_use (cores; several numbers:

@@ -1,6 +1,6 @@
 """The demo of placement: the shipped policy `balance` beside kube-scheduler's default plugins, in a simulated cluster.
 
-It runs `plimsoll-evaluator simulate`, which needs no cluster, and writes a picture of each run: the use of every node over time.
+It runs `plimsoll simulate`, which needs no cluster, and writes a picture of each run: the use of every node over time.
 """
 
 import asyncio
@@ -79,7 +79,7 @@ def _folder(path: str) -> Path:
 
 
 async def _simulated(arguments: Sequence[str]) -> Mapping[str, Any]:
-    """Return the report of `plimsoll-evaluator simulate`. Raises SimulationError."""
+    """Return the report of `plimsoll simulate`. Raises SimulationError."""
     policy = f"--file={manifests.folder() / POLICY}"
     command = evaluator_subcommand("simulate", policy, *arguments, "--output=json")
     process = await asyncio.create_subprocess_exec(

@@ -169,7 +169,7 @@ class SignalsDemo:
 
     def _command(self, *words: str) -> str:
         folder = shell.path(self._stage.cluster.dir)
-        return f"{shell.program('plimsoll-sandbox')} {words[0]} --dir={folder} {' '.join(words[1:])}"  # fmt: skip
+        return f"{shell.program('plimsoll')} {words[0]} --dir={folder} {' '.join(words[1:])}"  # fmt: skip
 
     async def _conditions(self) -> dict[str, Object]:
         """Return the condition of each node that has it."""

@@ -126,7 +126,7 @@ async def run_demo(
 def _up_command(play: Demo, cluster: Cluster) -> str:
     """Return the command that starts such a cluster again, in the same folder and with the same ops address."""
     port = cluster.endpoints.ops.rpartition(":")[2]
-    up = f"{shell.program('plimsoll-sandbox')} {play.up_command}"
+    up = f"{shell.program('plimsoll')} {play.up_command}"
     return f"{up} --dir={shell.path(cluster.dir)} --ops-port={port}"
 
 

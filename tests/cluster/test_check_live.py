@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check --live against a running evaluator."""
+"""plimsoll check --live against a running evaluator."""
 
 import json
 import sys

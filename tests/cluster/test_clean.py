@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator clean` removes from nodes what Plimsoll wrote, and nothing else."""
+"""`plimsoll clean` removes from nodes what Plimsoll wrote, and nothing else."""
 
 import asyncio
 import re

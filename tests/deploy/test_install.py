@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 BLOCK = re.compile(r"<!-- tested: tests/deploy/test_install.py -->\n```sh\n(.*?)```", re.DOTALL)
-NOT_HERE = ("kubectl wait", "plimsoll-evaluator check-apiservice")
+NOT_HERE = ("kubectl wait", "plimsoll check-apiservice")
 """Commands that need a running evaluator behind the Service: tests/cluster/custom_metrics has one."""
 
 pytestmark = pytest.mark.e2e

@@ -45,8 +45,8 @@ def shell(control_plane, tmp_path_factory):
     (folder / "deploy").symlink_to(ROOT / "deploy")
     programs = folder / "bin"
     programs.mkdir()
-    (programs / "plimsoll-evaluator").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m evaluator "$@"\n')  # fmt: skip
-    (programs / "plimsoll-evaluator").chmod(0o755)
+    (programs / "plimsoll").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m plimsoll "$@"\n')
+    (programs / "plimsoll").chmod(0o755)
     environment = {
         **os.environ,
         "KUBECONFIG": str(control_plane.kubeconfig),
@@ -119,7 +119,7 @@ def test_documented_rights_suffice_for_clean(installed, control_plane):
         f"kubectl -n default patch taspolicy mine --subresource=status --type=merge -p '{status}'"
     )
     installed(patch)
-    printed = installed("plimsoll-evaluator clean --kubeConfig=cleaner.yaml")
+    printed = installed("plimsoll clean --kubeConfig=cleaner.yaml")
     assert "\npolicy default/mine: removed status\n" in printed
     mine = json.loads(installed("kubectl -n default get taspolicy mine -o json"))
     assert not mine.get("status")

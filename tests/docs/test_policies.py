@@ -26,7 +26,7 @@ def test_every_documented_manifest_is_valid() -> None:
 def test_check_prints_what_the_page_shows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (shown,) = re.findall(r"\$ plimsoll-evaluator check policy.yaml\n(.*?)```", PAGE, re.DOTALL)
+    (shown,) = re.findall(r"\$ plimsoll check policy.yaml\n(.*?)```", PAGE, re.DOTALL)
     (tmp_path / "policy.yaml").write_text("---\n".join(MANIFESTS[:2]))
     main.main([str(tmp_path / "policy.yaml")])
     assert capsys.readouterr().out.replace(f"{tmp_path}/", "") == shown

@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator test`: unit tests of policies in promtool's notation."""
+"""`plimsoll test`: unit tests of policies in promtool's notation."""
 
 from pathlib import Path
 

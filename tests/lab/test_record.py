@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator record`: real agents stream to it, it is killed and started again, and the backtest reads its files."""
+"""`plimsoll record`: real agents stream to it, it is killed and started again, and the backtest reads its files."""
 
 import json
 import shutil

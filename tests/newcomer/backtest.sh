@@ -1,5 +1,5 @@
 # docs/backtest.md: what would a policy have done, as a gate in CI, and as a unit test.
-plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om --from 7d
-plimsoll-evaluator backtest -f policy.yaml --openmetrics week.om \
+plimsoll backtest -f policy.yaml --openmetrics week.om --from 7d
+plimsoll backtest -f policy.yaml --openmetrics week.om \
   --fail-if 'violating>20%' --fail-if 'flaps>6/h' --fail-if 'no-node>0'
-plimsoll-evaluator test policy_test.yaml
+plimsoll test policy_test.yaml

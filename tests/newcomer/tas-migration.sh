@@ -3,5 +3,5 @@ export KUBECONFIG=.sandbox/kubeconfig
 kubectl apply --server-side --force-conflicts -k deploy/crd
 kubectl apply -f deploy/health-metric-demo/
 kubectl get taspolicies -A
-plimsoll-evaluator adopt-labels --dry-run
-plimsoll-evaluator adopt-labels
+plimsoll adopt-labels --dry-run
+plimsoll adopt-labels

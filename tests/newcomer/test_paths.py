@@ -86,14 +86,14 @@ def succeeds(done):
 
 @pytest.fixture(scope="module")
 def sandbox(tmp_path_factory):
-    """A folder in which `plimsoll-sandbox up` runs. The tests of it are the last, as it takes half a core."""
+    """A folder in which `plimsoll up` runs. The tests of it are the last, as it takes half a core."""
     folder = tmp_path_factory.mktemp("sandbox")
     command = [sys.executable, "-P", "-m", "sandbox", "up"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.DEVNULL) as process:
         try:
             end = time.monotonic() + PATIENCE
             while not (folder / ".sandbox/endpoints.json").exists():
-                assert process.poll() is None, "plimsoll-sandbox up ended by itself"
+                assert process.poll() is None, "plimsoll up ended by itself"
                 assert time.monotonic() < end
                 time.sleep(0.05)
             yield folder

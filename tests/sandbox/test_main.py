@@ -121,7 +121,9 @@ async def test_port_in_use_is_a_sentence_with_status_1(spawn, tmp_path, unused_t
     server.close()
     await server.wait_closed()
     assert up.returncode == 1
-    sentence = f"plimsoll-sandbox: port {unused_tcp_port} on 127.0.0.1 is not free: Address already in use\n"
+    sentence = (
+        f"plimsoll up: port {unused_tcp_port} on 127.0.0.1 is not free: Address already in use\n"
+    )
     assert complained.decode() == sentence
 
 
@@ -129,7 +131,7 @@ def test_unusable_folder_is_a_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     assert main(["up", f"--dir={tmp_path}/file"]) == 1
     said = capsys.readouterr().err
-    assert said.startswith("plimsoll-sandbox: ")
+    assert said.startswith("plimsoll up: ")
     assert f"{tmp_path}/file" in said
 
 

@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator check`: reports mistakes in policy manifests and explains each rule.
+"""`plimsoll check`: reports mistakes in policy manifests and explains each rule.
 
 Only `live` makes requests, to a running evaluator.
 """

@@ -20,7 +20,7 @@ from plimsoll.text import one_line
 
 _NO_OBJECT = "a document is not a Kubernetes object"
 _NOTHING = "no TASPolicy found, and no pod that names one"
-PROGRAM = "plimsoll-evaluator check"
+PROGRAM = "plimsoll check"
 _ABOUT = """
 Checks TASPolicy manifests without a cluster, and prints what each rule means. Errors are parts that the API server would
 reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Pods, Deployments, StatefulSets,
@@ -31,8 +31,8 @@ _EXAMPLES = """
 exit status: 0 without errors, 1 with errors (with --strict also with warnings), 2 for invalid arguments.
 
 example:
-  plimsoll-evaluator check deploy/health-metric-demo
-  kubectl get taspolicies,deployments -A -o yaml | plimsoll-evaluator check --strict -
+  plimsoll check deploy/health-metric-demo
+  kubectl get taspolicies,deployments -A -o yaml | plimsoll check --strict -
 """
 
 

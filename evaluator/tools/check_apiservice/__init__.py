@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator check-apiservice`: whether the custom metrics API can be, or is, served by Plimsoll.
+"""`plimsoll check-apiservice`: whether the custom metrics API can be, or is, served by Plimsoll.
 
 Imports `evaluator.core.kube` and below.
 """

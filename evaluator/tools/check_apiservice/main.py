@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator check-apiservice`: flags, reads, output, exit status."""
+"""The command `plimsoll check-apiservice`: flags, reads, output, exit status."""
 
 import asyncio
 import base64
@@ -23,7 +23,7 @@ from plimsoll.flags import option
 
 T = TypeVar("T")
 
-PROGRAM = "plimsoll-evaluator check-apiservice"
+PROGRAM = "plimsoll check-apiservice"
 _ABOUT = """
 Says whether the custom metrics API of a cluster is free, served by Plimsoll and available, or belongs to another program, such as
 prometheus-adapter, and what to do next. Sends one request to each version that is available; changes nothing. Run it before you apply components/serve-custom-metrics, since one Service
@@ -35,7 +35,7 @@ exit status: 0 if the API is free or works, 1 if it belongs to another program, 
 The account needs to get apiservices; to compare certificates, also the secret.
 
 example:
-  plimsoll-evaluator check-apiservice && kubectl apply --server-side -k deploy/custom-metrics-api
+  plimsoll check-apiservice && kubectl apply --server-side -k deploy/custom-metrics-api
 """
 
 
@@ -49,7 +49,7 @@ def service_name(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class CheckAPIServiceSettings(KubeOptions):
-    """Every flag of plimsoll-evaluator check-apiservice."""
+    """Every flag of plimsoll check-apiservice."""
 
     service: str = option(
         "service",

@@ -1,4 +1,4 @@
-"""The command `plimsoll-evaluator clean`: flags, output, exit status; and the evaluators that must have ended before it.
+"""The command `plimsoll clean`: flags, output, exit status; and the evaluators that must have ended before it.
 
 A leader writes until it releases its Lease or the Lease expires; a pod may acquire the Lease until it has ended. Only one
 namespace is searched: in others, a tenant could create such objects and block the command.
@@ -37,7 +37,7 @@ _PAUSE = 1.0
 """Seconds between two checks."""
 _ENDED = frozenset({"Succeeded", "Failed"})
 """Phases of pods without a running container."""
-PROGRAM = "plimsoll-evaluator clean"
+PROGRAM = "plimsoll clean"
 _EXAMPLES = """
 exit status: 0 if nothing is left, 1 if an evaluator runs or a call failed, 2 for wrong flags. It is safe to run again.
 
@@ -46,8 +46,8 @@ evaluator's namespace to list pods and get its Lease.
 
 example:
   kubectl -n plimsoll scale deployment/plimsoll-evaluator --replicas=0
-  plimsoll-evaluator clean --dry-run
-  plimsoll-evaluator clean
+  plimsoll clean --dry-run
+  plimsoll clean
 """
 WRITTEN = [feature.written for feature in reversed(FEATURES) if feature.written is not None]
 """What features write to nodes, the last feature first."""
@@ -146,7 +146,7 @@ class _Pod(msgspec.Struct):
 
 @dataclass(frozen=True, kw_only=True)
 class CleanSettings(KubeOptions):
-    """The flags of plimsoll-evaluator clean; features have more."""
+    """The flags of plimsoll clean; features have more."""
 
     namespace: str = option(
         "namespace", "plimsoll", "namespace of the evaluator's pods and Lease", metavar="NAMESPACE"

@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator configure-scheduler`: adds the extender to the kube-scheduler of a kubeadm control plane.
+"""`plimsoll configure-scheduler`: adds the extender to the kube-scheduler of a kubeadm control plane.
 
 `configuration` and `staticpod` are pure; only `main` touches files.
 """

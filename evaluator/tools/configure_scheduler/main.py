@@ -26,7 +26,7 @@ from plimsoll import flags, strictyaml
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
 
-PROGRAM = "plimsoll-evaluator configure-scheduler"
+PROGRAM = "plimsoll configure-scheduler"
 _ABOUT = """
 Adds the evaluator as an extender to the kube-scheduler of a kubeadm control plane: writes its configuration file, and names it
 in the manifest of its static pod. Nothing else in the manifest changes, and a backup is kept. Run it as root on each control
@@ -35,9 +35,9 @@ plane node.
 _EXAMPLES = """
 example:
   ip=$(kubectl -n plimsoll get service plimsoll-evaluator -o jsonpath={.spec.clusterIP})
-  plimsoll-evaluator configure-scheduler --url=https://$ip:9001/scheduler --dry-run
-  plimsoll-evaluator configure-scheduler --url=https://$ip:9001/scheduler
-  plimsoll-evaluator configure-scheduler --undo
+  plimsoll configure-scheduler --url=https://$ip:9001/scheduler --dry-run
+  plimsoll configure-scheduler --url=https://$ip:9001/scheduler
+  plimsoll configure-scheduler --undo
 """
 _HEADER = """\
 # Written by plimsoll-evaluator configure-scheduler, which writes a new file instead of changing this one.
@@ -50,7 +50,7 @@ class ConfigureRefusedError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All flags of plimsoll-evaluator configure-scheduler."""
+    """All flags of plimsoll configure-scheduler."""
 
     url: str = option(
         "url",

@@ -1,4 +1,4 @@
-"""Recording rules of agents, evaluated over the files of a backtest by `plimsoll-agent backfill`.
+"""Recording rules of agents, evaluated over the files of a backtest by `plimsoll backfill`.
 
 The rule engine is the agent's. Programs do not import each other, so it runs as a process of the same installation.
 """
@@ -34,7 +34,7 @@ class Rules:
         """Yield the results of the rules over OpenMetrics files, as OpenMetrics. Raises BacktestError."""
         if importlib.util.find_spec(_AGENT) is None:
             raise BacktestError(
-                "recording rules need the agent, which is not installed here: run plimsoll-agent backfill where it is, and pass "
+                "recording rules need the agent, which is not installed here: run plimsoll backfill where it is, and pass "
                 "its output to --openmetrics; or pip install 'kube-plimsoll[agent]'"
             )
         command = [

@@ -1,4 +1,4 @@
-"""`plimsoll-agent eval` as a process, forked from one that has already imported the agent."""
+"""`plimsoll eval` as a process, forked from one that has already imported the agent."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""`plimsoll-agent eval` as a program, over fixture machines and recorded files."""
+"""`plimsoll eval` as a program, over fixture machines and recorded files."""
 
 import os
 import pty
@@ -149,7 +149,7 @@ def test_long_ranges_are_not_sampled_whole_by_default(run: Run) -> None:
 def test_invalid_expression_is_reported_in_one_line(run: Run, expression: str, says: str) -> None:
     done = run("--", expression)
     assert (done.stdout, done.returncode) == ("", 2)
-    assert done.stderr.startswith("plimsoll-agent eval: ")
+    assert done.stderr.startswith("plimsoll eval: ")
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
 
@@ -157,7 +157,7 @@ def test_invalid_expression_is_reported_in_one_line(run: Run, expression: str, s
 def test_failed_evaluation_exits_with_status_1(run: Run) -> None:
     done = run("node_load1 + on() node_cpu_seconds_total")
     assert (done.stdout, done.returncode) == ("", 1)
-    assert done.stderr.startswith("plimsoll-agent eval: ")
+    assert done.stderr.startswith("plimsoll eval: ")
 
 
 def test_empty_result_is_explained(run: Run) -> None:
@@ -263,7 +263,7 @@ def test_exclusive_flags_are_reported(run: Run) -> None:
 def test_help_has_examples(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
-    assert "plimsoll-agent eval 'node_load1'" in done.stdout
+    assert "plimsoll eval 'node_load1'" in done.stdout
     assert "--collector.arp" not in done.stdout
 
 

@@ -1,4 +1,4 @@
-"""`plimsoll-agent backfill`: recording rules over recorded samples, as input of a backtest."""
+"""`plimsoll backfill`: recording rules over recorded samples, as input of a backtest."""
 
 import asyncio
 import subprocess

@@ -184,14 +184,14 @@ async def test_command_without_the_crd_exits_with_status_1(api, kubeconfig):
     status, _, err = await adopt_labels(f"--kubeConfig={kubeconfig(api.url)}")
     assert status == 1
     (line,) = err.splitlines()
-    assert line.startswith("plimsoll-evaluator adopt-labels: GET /apis/telemetry.intel.com")
+    assert line.startswith("plimsoll adopt-labels: GET /apis/telemetry.intel.com")
 
 
 @pytest.mark.e2e
 async def test_command_without_a_kubeconfig_exits_with_status_1(tmp_path):
     status, out, err = await adopt_labels(f"--kubeConfig={tmp_path}/none")
     assert (status, out) == (1, "")
-    assert err.startswith("plimsoll-evaluator adopt-labels: no kubeconfig at ")
+    assert err.startswith("plimsoll adopt-labels: no kubeconfig at ")
 
 
 def node(labels, *managers):

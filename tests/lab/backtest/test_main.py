@@ -1,4 +1,4 @@
-"""`plimsoll-evaluator backtest` on OpenMetrics files: the report, the gate, and errors that say what to do."""
+"""`plimsoll backtest` on OpenMetrics files: the report, the gate, and errors that say what to do."""
 
 import json
 

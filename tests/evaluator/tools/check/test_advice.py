@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check on Pods and workloads beside policies."""
+"""plimsoll check on Pods and workloads beside policies."""
 
 import io
 import json

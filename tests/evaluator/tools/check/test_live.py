@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check --live: answers of an evaluator, and of servers that are none."""
+"""plimsoll check --live: answers of an evaluator, and of servers that are none."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check: output and exit status."""
+"""plimsoll check: output and exit status."""
 
 import io
 import json
@@ -326,7 +326,7 @@ async def test_check_is_a_command_of_the_evaluator():
     assert out.splitlines()[-1].endswith("0 errors, 0 warnings")
     status, _, err = await preloaded.run(command)
     assert status == 2
-    assert err.startswith("plimsoll-evaluator check: ")
+    assert err.startswith("plimsoll check: ")
 
 
 durations = st.sampled_from(

@@ -1,4 +1,4 @@
-"""plimsoll-evaluator check on the metrics that policies name."""
+"""plimsoll check on the metrics that policies name."""
 
 import json
 

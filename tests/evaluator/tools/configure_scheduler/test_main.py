@@ -1,4 +1,4 @@
-"""plimsoll-evaluator configure-scheduler on a folder like that of a control plane node."""
+"""plimsoll configure-scheduler on a folder like that of a control plane node."""
 
 import re
 from pathlib import Path
@@ -191,7 +191,7 @@ def test_impossible_change_is_reported_in_a_sentence(node, capsys, spoil, url, s
     told = capsys.readouterr()
     assert told.out == ""
     (line,) = told.err.splitlines()
-    assert line.startswith("plimsoll-evaluator configure-scheduler: ")
+    assert line.startswith("plimsoll configure-scheduler: ")
     assert line.endswith("; nothing was changed")
     assert re.search(says, line)
     assert sorted(path for path in node.manifests.parent.rglob("*")) == before
