@@ -19,6 +19,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import ConfigError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents import authn
+from evaluator.core.sources.agents.certificates import port_certificates
 from evaluator.core.sources.agents.options import AgentOptions
 from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.core.sources.agents.server import AgentServer
@@ -239,9 +240,7 @@ async def _listening(
             authorizer=authn.authorizer(options, api, plain=plain),
             limits=options.agent_limits.for_metrics(len(metrics)),
         )
-        certificate = (
-            None if plain else authn.certificates(options, tls.Files("", "", None)).current
-        )
+        certificate = None if plain else port_certificates(options, tls.Files("", "", None)).current
         host = options.bind_address
         bound = await server.start(
             PortProcess(str(Address(host or "::", options.agent_port)), certificate)

@@ -30,6 +30,7 @@ from evaluator.core.readings.node_conditions import NodeConditions, WithNodeCond
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn
+from evaluator.core.sources.agents.certificates import port_certificates
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.build import SourceDependencies, assemble
@@ -194,7 +195,7 @@ class Core:
             return None
         certificate = None
         if not options.agents_plain:
-            certificate = authn.certificates(
+            certificate = port_certificates(
                 options,
                 tls.Files(options.cert, options.key, options.cacert),
                 on_change=self.metrics.reloaded("agents"),

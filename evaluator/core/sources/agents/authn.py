@@ -1,15 +1,13 @@
-"""Authorizes agents: a client certificate or token must name the node, and the node must exist. Loads the port's own certificate.
+"""Authorizes agents: a client certificate or token must name the node, and the node must exist.
 
 Tokens are authenticated by TokenReview. If the API server is unavailable, older results still count, so that agents that
 reconnect during its outage are not lost.
 """
 
 import re
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
@@ -19,9 +17,8 @@ from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.api_status import TokenReview
 from evaluator.core.model.pod import Pod
-from evaluator.core.sources.agents.calls import Caller, Code, Pem
+from evaluator.core.sources.agents.calls import Caller, Code
 from evaluator.core.sources.agents.options import AgentOptions
-from evaluator.core.tls import CertificateReloader, Files, TlsError, load_pair
 
 _FRESH = 60.0
 """Seconds for which a result, positive or negative, is reused."""
@@ -245,64 +242,3 @@ def _check(options: AgentOptions, authority: Authority | None, *, plain: bool) -
             authority, audience=options.agent_audience, account=options.agent_account
         )
     )
-
-
-def certificates(
-    options: AgentOptions,
-    default: Files,
-    *,
-    on_change: Callable[[bool], None] = lambda _usable: None,
-) -> CertificateReloader[Pem]:
-    """Return the certificates of the port. `default`: files for those without a flag. Raises TlsError.
-
-    If the files change and are invalid, the previous ones stay in use. `on_change` receives the result of each reload.
-    """
-    # gRPC can only require client certificates, not request them; clients with tokens have none.
-    wants_certificate = options.agent_identity == "certificate"
-    return loaded(
-        Files(
-            options.agent_cert or default.cert,
-            options.agent_key or default.key,
-            (options.agent_cacert or default.cacert) if wants_certificate else None,
-        ),
-        on_change=on_change,
-    )
-
-
-def loaded(
-    files: Files, *, on_change: Callable[[bool], None] = lambda _usable: None
-) -> CertificateReloader[Pem]:
-    """Load the files. If they change and are invalid, the previous ones stay in use. Raises TlsError."""
-    return CertificateReloader(
-        _paths(files),
-        lambda: _load(files),
-        port="agents",
-        on_change=on_change,
-    )
-
-
-def _load(files: Files) -> Pem:
-    """Load the files. Raises TlsError if OpenSSL rejects them: gRPC would accept them and fail with each connection."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        load_pair(context, files.cert, files.key)
-    except (OSError, ssl.SSLError) as error:
-        raise TlsError(
-            f"agents' port: certificate {files.cert} with key {files.key} cannot be used: {error}; "
-            "name others with --agentCert and --agentKey, or pass --agentUnsafe to disable authentication"
-        ) from error
-    try:
-        if files.cacert:
-            context.load_verify_locations(files.cacert)
-    except (OSError, ssl.SSLError) as error:
-        raise TlsError(
-            f"agents' port: client CA {files.cacert} cannot be used: {error}; name another with --agentCacert"
-        ) from error
-    try:
-        return Pem(*(Path(name).read_bytes() for name in _paths(files)))
-    except OSError as error:
-        raise TlsError(f"agents' port: {error}") from error
-
-
-def _paths(files: Files) -> list[str]:
-    return [name for name in (files.cert, files.key, files.cacert) if name]

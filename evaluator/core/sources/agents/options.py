@@ -1,122 +1,12 @@
-"""Flags and limits of the agents' port: its address, files, how agents authenticate, gRPC channel options."""
+"""Flags of the agents' port: its address, files, and how agents authenticate."""
 
-import resource
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from plimsoll import flags, logs
+from evaluator.core.sources.agents.limits import AgentLimits
+from plimsoll import flags
 from plimsoll.flags import option
 
-log = logs.get(__name__)
-
-_BACKSTOP = 1.25
-_GRACE = 30.0
-_LARGEST_METADATA = 16 << 10
-_REPORT_HEAD, _READING_BYTES = 512 + (64 << 10), 13
-"""Bytes of a report's header with names of metrics, failing rules and problems, and of each reading: a position of up to 5 bytes and a double."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentLimits:
-    """Times in seconds, sizes in bytes."""
-
-    handshake: float = 20.0
-    """For the TLS and HTTP/2 handshakes, from the start of the connection. gRPC shakes hands concurrently: when
-    thousands of agents reconnect at once, each waits for the others, and a timeout would only cause another attempt.
-    """
-    reconnect: float = 20.0
-    """After the evaluator's start: up to 15 s between two attempts of an agent, then the handshake. Until then nodes
-    without a reading are pending.
-    """
-    introduction: float = 30.0
-    """For the first Report of a stream. A connection without a stream may last as long."""
-    age: float = 3600.0
-    """Maximum age of a stream, so that certificates and tokens are checked again."""
-    streams: int = 10_000
-    """Concurrent streams of all agents, and concurrent connections."""
-    streams_per_connection: int = 100
-    """Concurrent streams on one connection. An agent has one; a proxy may combine those of several agents."""
-    streams_per_node: int = 3
-    """Concurrent streams of one node. The newest is current; the others are being closed."""
-    pause: float = 5.0
-    """Average seconds between two streams of one node."""
-    beginnings: int = 5
-    """Streams of one node that may start in a burst."""
-    reports: float = 10.0
-    """Average reports of one node per second; excess reports are read later."""
-    burst: int = 10
-    """Reports that may arrive in a burst."""
-    report_bytes: int = 64 << 10
-    """Bytes of a message, which are buffered before the stream is authenticated."""
-
-    def for_metrics(self, metrics: int) -> "AgentLimits":
-        """Return these limits, with `report_bytes` raised if a report with `metrics` readings needs it."""
-        needed = _REPORT_HEAD + _READING_BYTES * metrics
-        return replace(self, report_bytes=max(self.report_bytes, needed))
-
-    def channel_options(self, connections: int) -> list[tuple[str, int]]:
-        """Return the channel options of a gRPC server with at most `connections` connections."""
-        return [
-            # gRPC's default bounds reject a burst of thousands of connections, as after a restart of the evaluator.
-            ("grpc.server.max_pending_requests", self.streams),
-            ("grpc.server.max_pending_requests_hard_limit", 2 * self.streams),
-            ("grpc.max_allowed_incoming_connections", connections),
-            ("grpc.max_concurrent_streams", self.streams_per_connection),
-            ("grpc.max_receive_message_length", self.report_bytes),
-            ("grpc.max_metadata_size", _LARGEST_METADATA),
-            ("grpc.absolute_max_metadata_size", _LARGEST_METADATA),
-            ("grpc.server_handshake_timeout_ms", _ms(self.handshake)),
-            ("grpc.max_connection_idle_ms", _ms(self.introduction)),
-            # Streams end earlier by themselves; this closes connections of clients that do not read.
-            ("grpc.max_connection_age_ms", _ms(self.age * _BACKSTOP)),
-            ("grpc.max_connection_age_grace_ms", _ms(min(_GRACE, self.age))),
-            ("grpc.so_reuseport", 0),
-            ("grpc.keepalive_time_ms", 20_000),
-            ("grpc.keepalive_timeout_ms", 10_000),
-            ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-            ("grpc.http2.max_ping_strikes", 2),
-            # Reports every few seconds do not measure bandwidth, but each would cause a ping.
-            ("grpc.http2.bdp_probe", 0),
-            # By default each connection has a buffer for a whole TLS record of 16 KiB.
-            ("grpc.tsi.max_frame_size", 1024),
-            ("grpc.http2.hpack_table_size.encoder", 0),
-            ("grpc.http2.hpack_table_size.decoder", 0),
-        ]
-
-
-def _ms(seconds: float) -> int:
-    return max(1, round(seconds * 1000))
-
-
-def _raise_limit(requested: int) -> int:
-    """Raise the soft limit to `requested` or the hard limit; returns the new limit."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    unlimited = resource.RLIM_INFINITY
-    allowed = requested if hard == unlimited else min(requested, hard)
-    if soft != unlimited and soft < allowed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
-        soft = allowed
-    return requested if soft == unlimited else soft
-
-
-def share_of_descriptors(requested: int, *, reserved: int) -> int:
-    """Return how many of `requested` connections one port may hold so that `reserved` descriptors stay for everything else.
-
-    Each connection takes one, and processes start with a soft limit of 1,024. Raises the soft limit as far as needed and permitted. If it is too low for both, the port gets half.
-    """
-    allowed = _raise_limit(requested + reserved)
-    if allowed >= requested + reserved:
-        return requested
-    connections = min(requested, max(allowed - reserved, allowed // 2))
-    log.warning(
-        "fewer open files allowed than connections may need",
-        allowed=allowed,
-        needed=requested + reserved,
-        connections=connections,
-    )
-    return connections
-
-
-_DEFAULT = AgentLimits()
+_LIMITS = AgentLimits()
 
 
 def account(text: str) -> str:
@@ -175,7 +65,7 @@ class AgentOptions:
         "let agents stream in plain text without authentication: any client can report for any node; implied by "
         "--unsafe, unless --agentCert is given",
     )
-    agent_limits: AgentLimits = _DEFAULT
+    agent_limits: AgentLimits = _LIMITS
     """Timeouts, streams and sizes of the port. Constants: no flag sets them, tests pass smaller ones."""
 
     def agent_mistakes(self, *, plain: bool) -> list[str]:

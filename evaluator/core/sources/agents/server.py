@@ -15,7 +15,7 @@ from typing import Protocol
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.sources.agents.authn import Authorizer, StreamRejection, is_node_name
 from evaluator.core.sources.agents.calls import Call, CallPort, Code, ServerOptions
-from evaluator.core.sources.agents.options import AgentLimits, share_of_descriptors
+from evaluator.core.sources.agents.limits import AgentLimits, share_of_descriptors
 from evaluator.core.sources.agents.stream import (
     AgentStream,
     ReportHandler,

@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError
 
 from evaluator.core.sources.agents.authn import StreamRejection
 from evaluator.core.sources.agents.calls import Call, CallEndedError, Code
-from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 from wire import codec, telemetry_pb2

@@ -14,9 +14,10 @@ from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents import authn
-from evaluator.core.sources.agents.authn import Authorizer, loaded
+from evaluator.core.sources.agents.authn import Authorizer
+from evaluator.core.sources.agents.certificates import load_certificates
 from evaluator.core.sources.agents.grpc_port import GrpcPort
-from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from evaluator.core.tls import Files, TlsError
 from tests.patience import PATIENCE
@@ -114,7 +115,7 @@ async def port(pki):
         async def start(check=authn.by_certificate, *, ca="ca.crt", cert="server", **more):
             made = Port(check, **more)
             files = Files(pki.path(f"{cert}.crt"), pki.path(f"{cert}.key"), ca and pki.path(ca))
-            certificate = loaded(files).current
+            certificate = load_certificates(files).current
             made.number = await made.agents.start(GrpcPort("127.0.0.1:0", certificate))
             stack.push_async_callback(made.agents.stop)
             return made
@@ -353,7 +354,7 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
     replace(pki, tmp_path, *zip(names, names, strict=True))
     files = Files(*(str(tmp_path / name) for name in names))
     open_port = Port(authn.by_certificate)
-    secured = GrpcPort("127.0.0.1:0", loaded(files).current)
+    secured = GrpcPort("127.0.0.1:0", load_certificates(files).current)
     open_port.number = await open_port.agents.start(secured)
     first = await agent(open_port, "node-a")
     await first.introduced()
@@ -392,5 +393,5 @@ async def test_renewed_certificates_apply_to_the_next_connection(pki, agent, tmp
 )
 def test_unusable_files_end_the_start_with_a_sentence(pki, cert, key, ca, says):
     with pytest.raises(TlsError, match=says) as refused:
-        loaded(Files(pki.path(cert), pki.path(key), pki.path(ca)))
+        load_certificates(Files(pki.path(cert), pki.path(key), pki.path(ca)))
     assert "\n" not in str(refused.value)

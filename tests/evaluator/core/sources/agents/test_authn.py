@@ -9,10 +9,10 @@ from evaluator.core.sources.agents.authn import (
     Bound,
     authorizer,
     bound,
-    certificates,
     is_node_name,
     node_names,
 )
+from evaluator.core.sources.agents.certificates import port_certificates
 from evaluator.core.sources.agents.grpc_port import bearer, certified
 from evaluator.core.tls import Files, TlsError
 
@@ -126,4 +126,4 @@ def test_a_node_must_exist():
 )
 def test_agent_port_uses_the_scheduler_certificates_by_default(given, names):
     with pytest.raises(TlsError, match=names):
-        certificates(Settings(**given), Files("/no/c", "/no/k", "/no/a"))
+        port_certificates(Settings(**given), Files("/no/c", "/no/k", "/no/a"))

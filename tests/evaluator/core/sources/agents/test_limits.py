@@ -10,7 +10,7 @@ import pytest
 
 from agent.stream.client import LONGEST_BACKOFF
 from evaluator.core.sources.agents.grpc_port import GrpcPort
-from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
 from tests.patience import PATIENCE
 from tests.security.rawh2 import DATA, GOAWAY, SETTINGS, Peer, frame, report
@@ -18,9 +18,9 @@ from wire import telemetry_pb2_grpc
 
 PROGRAM = """
 import resource
-from evaluator.core.sources.agents import options
+from evaluator.core.sources.agents import limits
 resource.setrlimit(resource.RLIMIT_NOFILE, ({soft}, {hard}))
-print(options.share_of_descriptors({wanted}, reserved={reserved}), resource.getrlimit(resource.RLIMIT_NOFILE))
+print(limits.share_of_descriptors({wanted}, reserved={reserved}), resource.getrlimit(resource.RLIMIT_NOFILE))
 """
 
 

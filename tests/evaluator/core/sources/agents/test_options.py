@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from evaluator.config import Settings
-from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from plimsoll import flags
 from wire import telemetry_pb2
 

@@ -13,7 +13,6 @@ import psutil
 import pytest
 
 from evaluator.core.sources.agents import port_process
-from evaluator.core.sources.agents.authn import loaded
 from evaluator.core.sources.agents.calls import (
     WINDOW,
     CallEndedError,
@@ -22,6 +21,7 @@ from evaluator.core.sources.agents.calls import (
     ServerOptions,
     size,
 )
+from evaluator.core.sources.agents.certificates import load_certificates
 from evaluator.core.sources.agents.port_process import PortProcess, PortRestarts
 from evaluator.core.tls import Files
 from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
@@ -221,7 +221,7 @@ async def test_certificate_may_have_comments_of_any_encoding(tmp_path, authority
     (tmp_path / "crt").write_bytes(
         "# Zertifikat f\u00fcr Agenten\n".encode("latin-1") + file.read_bytes()
     )
-    pem = loaded(Files(str(tmp_path / "crt"), str(key), None)).current
+    pem = load_certificates(Files(str(tmp_path / "crt"), str(key), None)).current
     evaluator = Evaluator()
     evaluator.want("a")
     port = await evaluator.agents.start(PortProcess("127.0.0.1:0", pem))

@@ -11,7 +11,7 @@ from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
 from evaluator.core.sources.agents.calls import Code
 from evaluator.core.sources.agents.grpc_port import GrpcCall, GrpcPort
-from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from evaluator.core.sources.agents.server import AgentServer, ReportListener
 from tests.clock import Clock
 from tests.patience import PATIENCE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.core.sources.agents.options import AgentLimits
+from evaluator.core.sources.agents.limits import AgentLimits
 from evaluator.core.sources.agents.stream import StreamRegistry, TooManyError
 
 
