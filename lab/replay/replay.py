@@ -17,20 +17,18 @@ from evaluator.core.readings.column import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.core.readings.peers import LabelGroups
-from lab.replay.samples import (
+from lab.replay.grid import (
     EXPIRY_PAUSE,
     Comparison,
     RecordedReadings,
-    Recording,
     Rows,
-    Samples,
     align,
     changes,
-    empty,
     expiries,
     never_reported,
     preferred,
 )
+from lab.replay.samples import Recording, Samples, empty
 
 _CELLS = 1 << 20
 """Readings of one metric that are in memory at a time."""

@@ -14,8 +14,8 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.readings.column import Counts, is_fresh
 from lab.interface import Period
+from lab.replay.grid import fresh_nodes
 from lab.replay.replay import Block, Step
-from lab.replay.samples import fresh_nodes
 
 _HOUR = 3600.0
 

@@ -25,7 +25,8 @@ from lab.closed_loop.workload import (
     pods_at_once,
     workload,
 )
-from lab.replay.samples import Samples, align, empty, never_reported
+from lab.replay.grid import align, never_reported
+from lab.replay.samples import Samples, empty
 from plimsoll.files import userfile
 from plimsoll.text import SentenceError, shown
 

@@ -13,8 +13,9 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.core.readings.merged import Merged
 from evaluator.core.readings.store import Store
+from lab.replay.grid import EXPIRY_PAUSE
 from lab.replay.replay import Replay, Timing
-from lab.replay.samples import EXPIRY_PAUSE, Recording, Series, merged
+from lab.replay.samples import Recording, Series, merged
 from tests.evaluator.conftest import make_tas
 from tests.examples import examples
 from wire.codec import Delta

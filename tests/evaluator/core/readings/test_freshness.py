@@ -12,7 +12,7 @@ from evaluator.core.readings.column import NEVER, Reading, is_fresh
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.reported import FailingRuleIndex
 from evaluator.core.readings.store import Store
-from lab.replay.samples import RecordedReadings, Rows
+from lab.replay.grid import RecordedReadings, Rows
 from wire.codec import Delta
 
 ROOT = Path(__file__).parents[4]
