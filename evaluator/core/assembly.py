@@ -133,6 +133,7 @@ class Core:
             bucket=TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps))),
             is_leader=self.fence.is_leader,
             journal=self.journal,
+            isolation=self.isolation,
         )
         self._agents: AgentServer | None = None
         self.port_restarts = PortRestarts(self.metrics.agents_port_restarts.inc)

@@ -181,15 +181,15 @@ class ActionReplay:
         """Return the conditions of a plan as written to nodes: with times of whole seconds."""
         conditions: dict[str, dict[str, NodeCondition]] = {}
         for kind, state, nodes in plan.conditions.assignments:
-            status, _, reason = state.partition("/")
+            made = NodeCondition.in_state(kind, state)
             since = plan.policies[plan.owners[kind]].since
             known = self._observed.conditions.get(kind, {})
             for node in nodes.names:
                 old = known.get(node)
                 at = float(since[self._nodes.position[node]])
                 written = rfc3339.parse(rfc3339.seconds(now if np.isnan(at) else at))
-                kept = old.since if old and old.status == status else written
-                conditions.setdefault(kind, {})[node] = NodeCondition(kind, status, reason, kept)
+                kept = old.since if old and old.status == made.status else written
+                conditions.setdefault(kind, {})[node] = made._replace(since=kept)
         return conditions
 
     def finish(self) -> None:

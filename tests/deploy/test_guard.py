@@ -10,8 +10,10 @@ import yaml
 
 from evaluator.core.cache.cluster import decode_node
 from evaluator.core.kube.client import Kube
+from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.model.pod import REQUEUED_AT
+from evaluator.core.writes.conditions import ConditionWrites
 from evaluator.features.gangs.core.membership import ADMITTED, GATE, decode_gated, ungate_patch
 from evaluator.features.memory.controller import FIELD_MANAGER
 from evaluator.features.node_actions import writes
@@ -212,15 +214,17 @@ async def test_evaluator_can_taint_nodes_and_set_conditions(stolen_token, evalua
     after = await tainted("plimsoll.io/ns.demo:NoSchedule", autoscaler)
     assert (after[: len(before)], after[len(before)]) == (before, OURS)
     assert await tainted() == before
-    uid = (await administrator.get(NODES, "node-a"))["metadata"]["uid"]
-    state = {"plimsoll.io/Demo": "True/DescheduleViolated"}
-    apply = writes.ConditionApply("node-a", uid, state, {})
-    body = apply.body(lambda _: 1e9, lambda _: "for a test")
-    found = await evaluator.apply_node_conditions("node-a", uid, body)
-    assert "plimsoll.io/Demo" in {one.type for one in found.status.conditions}
-    apply = writes.compare_conditions(found, {})
-    found = await evaluator.patch_node_status("node-a", apply.removal)
-    assert "plimsoll.io/Demo" not in {one.type for one in found.status.conditions}
+    conditions = ConditionWrites(
+        evaluator,
+        "plimsoll",
+        lambda _node, kind, state: NodeCondition.in_state(kind, state)._replace(since=1e9),
+    )
+    node = decode_node(json.dumps(await administrator.get(NODES, "node-a")))
+    for wanted in ({"plimsoll.io/Demo": "True/DescheduleViolated"}, {}):
+        node = await conditions.send(conditions.compare("node-a", node, wanted))
+        found = {one.type: one.state for one in node.status.conditions}
+        assert wanted.items() <= found.items()
+    assert "plimsoll.io/Demo" not in found
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,16 @@ import yaml
 
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.readings.reported import NodeProblems
+from evaluator.core.writes.conditions import ConditionWrites
 from evaluator.features.problems import plan
-from evaluator.features.problems.plan import MANAGER
+from evaluator.features.problems.plan import MANAGER, ProblemConditions
 from sandbox.client.client import STRATEGIC, Client
 from sandbox.client.objects import NODES
 from sandbox.controllers.nodes import node_object
 from sandbox.endpoints import kubeconfig
 from tests.eventually import eventually
-from wire.problems import ProblemCondition
+from wire.problems import ProblemCondition, Problems
 
 pytestmark = pytest.mark.e2e
 
@@ -58,14 +60,12 @@ async def evaluator(administrator, control_plane, kubectl, tmp_path):
 
 async def written(kube, found):
     """Give the node what its agent found; return whether that was a write, and the node."""
-    node = await kube.list_node("node-a")
-    apply = plan.compare(node, found, TYPES)
-    if apply is None:
-        return False, node
-    if not apply.conditions:
-        return True, await kube.patch_node_status(apply.node, apply.removal)
-    body = apply.body(time.time())
-    return True, await kube.apply_node_conditions(apply.node, apply.uid, body, manager=MANAGER)
+    node, problems = await kube.list_node("node-a"), NodeProblems()
+    problems.report("node-a", Problems(tuple(found)))
+    wanted = ProblemConditions(problems, TYPES, time.time)
+    writes = ConditionWrites(kube, MANAGER, wanted.condition)
+    apply = writes.compare("node-a", node, wanted["node-a"])
+    return apply is not None, node if apply is None else await writes.send(apply)
 
 
 def conditions(node):

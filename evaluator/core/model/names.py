@@ -73,10 +73,9 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         found = map(_condition_type, (status and status.conditions) or ())
         return frozenset(intern(kind) for kind in found if kind)
 
-    def ours(self, subresource: str = "") -> bool:
-        """Whether the entry is an apply of our field manager."""
-        found = (self.manager, self.operation, self.subresource)
-        return found == (FIELD_MANAGER, "Apply", subresource)
+    def applied(self, subresource: str = "") -> bool:
+        """Whether the manager owns the fields by server-side apply, not by an update."""
+        return (self.operation, self.subresource) == ("Apply", subresource)
 
 
 @lru_cache(maxsize=1024)
@@ -90,12 +89,8 @@ def _condition_type(key: str) -> str:
     return kind if isinstance(kind, str) else ""
 
 
-ConditionManagers = tuple[tuple[str, str], ...]
-"""Condition types of a node, sorted, each with another field manager that owns it; without those of Kubernetes."""
-
-
 class ObjectMeta(msgspec.Struct, rename="camel"):
-    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels and conditions we own."""
+    """ObjectMeta. Managed fields, the larger half of many objects, are reduced to the labels that we own."""
 
     name: str = ""
     namespace: str = ""
@@ -105,11 +100,6 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     deletion_timestamp: str | None = None
     managed_fields: list[ManagedFields] | None = None
     owned_labels: frozenset[str] = frozenset()
-    owned_conditions: frozenset[str] = frozenset()
-    """Types of the conditions that we alone own, for a node."""
-    shared_conditions: frozenset[str] = frozenset()
-    """Types of the conditions that we applied and another manager has written to since: they are no longer ours."""
-    condition_managers: ConditionManagers = ()
     figures: tuple[float, ...] | None = None
     """Numeric annotations of a node, see NodeMeta."""
 
@@ -117,8 +107,6 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
         if self.labels:
             self.labels = {intern(key): intern(value) for key, value in self.labels.items()}
         if self.managed_fields is not None:
-            ours = (entry.labels for entry in self.managed_fields if entry.ours())
-            self.owned_labels = frozenset[str]().union(*ours)
-            states = (e.conditions for e in self.managed_fields if e.ours("status"))
-            self.owned_conditions = frozenset[str]().union(*states)
+            ours = (e for e in self.managed_fields if e.manager == FIELD_MANAGER and e.applied())
+            self.owned_labels = frozenset[str]().union(*(entry.labels for entry in ours))
             self.managed_fields = None

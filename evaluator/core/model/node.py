@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.core.model import resources
-from evaluator.core.model.names import ConditionManagers, ManagedFields, ObjectMeta
-from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
+from evaluator.core.model.names import ManagedFields, ObjectMeta
+from evaluator.core.model.node_labels import NodeLabels
 from evaluator.core.model.resources import USAGE_ANNOTATIONS, Allocatable, ExtendedResources
 from plimsoll import rfc3339
 
@@ -34,9 +34,10 @@ class Taint(msgspec.Struct, gc=False):
 
 
 class NodeCondition(NamedTuple):
-    """One condition of a node, without its message; times are Unix seconds, None if unknown.
+    """One condition of a node; times are Unix seconds, None if unknown.
 
-    `since`: last transition. `at`: last write of the reporter, by its heartbeat or transition.
+    `since`: last transition. `at`: last write of the reporter, by its heartbeat or transition. `message`: of a condition to
+    write; those of nodes as read are not kept.
     """
 
     type: str
@@ -44,6 +45,18 @@ class NodeCondition(NamedTuple):
     reason: str = ""
     since: float | None = None
     at: float | None = None
+    message: str = ""
+
+    @property
+    def state(self) -> str:
+        """Status and reason, as `<status>/<reason>`: a condition is written when they change."""
+        return f"{self.status}/{self.reason}"
+
+    @classmethod
+    def in_state(cls, kind: str, state: str) -> "NodeCondition":
+        """Return a condition of a type with this status and reason."""
+        status, _, reason = state.partition("/")
+        return cls(kind, status, reason)
 
 
 class _ReportedCondition(msgspec.Struct, rename="camel"):
@@ -149,20 +162,30 @@ KUBERNETES_CONDITIONS = frozenset(
 """Condition types of Kubernetes."""
 
 
-def _condition_managers(entries: Sequence[ManagedFields]) -> ConditionManagers:
-    found = {
-        kind: entry.manager
-        for entry in entries
-        if entry.manager != FIELD_MANAGER
-        for kind in entry.conditions - KUBERNETES_CONDITIONS
-    }
-    return _shared(tuple(sorted(found.items())))
+class ConditionOwner(NamedTuple):
+    """A field manager that owns a part of a condition; `applied`: by server-side apply, not by an update."""
+
+    manager: str
+    applied: bool
+
+
+ConditionOwners = tuple[tuple[str, tuple[ConditionOwner, ...]], ...]
+"""Condition types of a node with their owners, sorted by type; without those of Kubernetes."""
+
+
+def _condition_owners(entries: Sequence[ManagedFields]) -> ConditionOwners:
+    found: dict[str, list[ConditionOwner]] = {}
+    for entry in entries:
+        owner = ConditionOwner(entry.manager, entry.applied("status"))
+        for kind in entry.conditions - KUBERNETES_CONDITIONS:
+            found.setdefault(kind, []).append(owner)
+    return _shared(tuple((kind, tuple(found[kind])) for kind in sorted(found)))
 
 
 @lru_cache(maxsize=256)
-def _shared(managers: ConditionManagers) -> ConditionManagers:
-    """Return one object for all nodes with the same managers."""
-    return managers
+def _shared(owners: ConditionOwners) -> ConditionOwners:
+    """Return one object for all nodes with the same owners."""
+    return owners
 
 
 def _own_annotations(annotations: Mapping[str, Any]) -> Iterator[str]:
@@ -185,12 +208,12 @@ class NodeMeta(ObjectMeta, rename="camel"):
     annotations: dict[str, Any] | None = None
     annotations_kept: tuple[str, ...] = ()
     """Keys and texts of the annotations with our prefix in turn: pairs would take twice the memory."""
+    condition_owners: ConditionOwners = ()
 
     def __post_init__(self) -> None:
-        self.condition_managers = _condition_managers(self.managed_fields or ())
+        if self.managed_fields is not None:
+            self.condition_owners = _condition_owners(self.managed_fields)
         super().__post_init__()
-        self.shared_conditions = self.owned_conditions & {k for k, _ in self.condition_managers}
-        self.owned_conditions -= self.shared_conditions
         if self.annotations is not None:
             if any(key in self.annotations for key in USAGE_ANNOTATIONS):
                 self.figures = tuple(
@@ -243,9 +266,34 @@ class Node(msgspec.Struct):
     @property
     def acted_on(self) -> tuple[Any, ...]:
         """The fields with taints and conditions, and the owners of the conditions."""
-        meta = self.metadata
-        owners = (meta.owned_conditions, meta.condition_managers)
-        return (self.spec.taints, self.status.conditions, *owners)
+        return (self.spec.taints, self.status.conditions, self.metadata.condition_owners)
+
+    def applied_conditions(self, manager: str) -> dict[str, bool]:
+        """Return the types of the conditions that a field manager applied, and whether no other has written to them since."""
+        return {
+            kind: all(owner.manager == manager for owner in owners)
+            for kind, owners in self.metadata.condition_owners
+            if ConditionOwner(manager, applied=True) in owners
+        }
+
+    def own_conditions(self, manager: str) -> dict[str, NodeCondition]:
+        """Return the conditions that a field manager alone owns, by type."""
+        applied = self.applied_conditions(manager)
+        return {c.type: c for c in self.status.conditions if applied.get(c.type)} if applied else {}
+
+    def foreign_conditions(self, manager: str) -> dict[str, str]:
+        """Return the conditions that a field manager does not own, by type, with the one that does; empty if none does.
+
+        Without those of Kubernetes.
+        """
+        own, owners = self.own_conditions(manager), dict(self.metadata.condition_owners)
+        return {
+            c.type: next(
+                (o.manager for o in owners.get(c.type, ())[::-1] if o.manager != manager), ""
+            )
+            for c in self.status.conditions
+            if c.type not in KUBERNETES_CONDITIONS and c.type not in own
+        }
 
     @property
     def annotated(self) -> tuple[Any, ...]:

@@ -68,6 +68,11 @@ class LabelApply:
     uid: str
     labels: Mapping[str, str]
 
+    @property
+    def shown(self) -> str:
+        """The labels, for the log."""
+        return ",".join(f"{key}={value}" for key, value in sorted(self.labels.items())) or "none"
+
 
 @dataclass(frozen=True, slots=True)
 class LabelConflict:

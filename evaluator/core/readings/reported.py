@@ -1,6 +1,6 @@
 """What agents report beside readings: their causes, such as the device; problems of nodes; and recording rules that fail."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -153,6 +153,10 @@ class NodeProblems:
     def of(self, node: str) -> tuple[ProblemCondition, ...] | None:
         """Return the conditions of a node; None if its agent has not reported to this replica."""
         return self._conditions.get(node)
+
+    def nodes(self) -> Collection[str]:
+        """Return the nodes whose agents have reported to this replica."""
+        return self._conditions.keys()
 
     def forget(self, node: str) -> None:
         """Drop what is known of a node that was deleted."""

@@ -1,4 +1,4 @@
-"""What controllers of several features use to write nodes: plans of writes, the writer, the log of conflicts.
+"""Writers of nodes that features share: plans of writes, the writer, node conditions.
 
 `node_plan` is pure.
 """

@@ -4,69 +4,50 @@ The work is split into steps, so that the caller can yield to the event loop. Th
 its labels, for example. `Removal` is a write of the command `clean`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Generic, TypeVar
 
-from evaluator.core.model.node import Node
-from evaluator.core.model.node_labels import LabelApply, LabelConflict
+from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.policy.label_sets import LabelAssignments
 
-DesiredLabels = Mapping[str, Mapping[str, str]]
-"""Node → label key → value."""
+Desired = Mapping[str, Mapping[str, str]]
+"""Node → what it should have, such as label key → value; a node that is left out should have nothing."""
+KEPT: Mapping[str, str] = MappingProxyType({})
+"""What a node should have of which nothing is known: it keeps what it has. Compared by identity."""
 
-C = TypeVar("C", contravariant=True)
-A = TypeVar("A")
-A_co = TypeVar("A_co", covariant=True)
-
-
-class Compared(Protocol[A_co]):
-    """The write that a node needs, if any, and the labels that others own."""
-
-    @property
-    def apply(self) -> A_co | None:
-        """The write; None if the node is as desired."""
-        ...
-
-    @property
-    def conflicts(self) -> tuple[LabelConflict, ...]:
-        """Labels that are not set."""
-        ...
+C = TypeVar("C")
+W = TypeVar("W")
 
 
-class Comparison(NamedTuple, Generic[A]):
-    """A comparison in which conflicts are impossible."""
-
-    apply: A | None = None
-    conflicts: tuple[LabelConflict, ...] = ()
+def _unisolated(_node: str, find: Callable[[], W | None]) -> W | None:
+    """Return what `find` returns."""
+    return find()
 
 
-Compare = Callable[[str, C, Mapping[str, str]], Compared[A]]
-"""Compares a node's current state with the desired one."""
-
-
-@dataclass(slots=True)
-class Step:
-    """The nodes compared in one step, and the conflicts that began or ended."""
-
-    nodes: list[str]
-    began: list[LabelConflict] = field(default_factory=list)
-    ended: list[LabelConflict] = field(default_factory=list)
-
-
-class NodePlan(Generic[C, A]):
-    """The writes and conflicts by node.
+class NodePlan(Generic[C, W]):
+    """The writes by node.
 
     Call `changed()` for each node that changed, `set_desired()` with the desired state of all nodes, then `step()`
     while `pending`. Entries of pending nodes are out of date.
     """
 
-    def __init__(self, compare: Compare[C, A]) -> None:
+    def __init__(
+        self,
+        compare: Callable[[str, C, Mapping[str, str]], W | None],
+        isolated: Callable[[str, Callable[[], W | None]], W | None] = _unisolated,
+    ) -> None:
+        """`compare` returns the write that a node needs, by its name, current and desired state; None if it is as desired.
+
+        `isolated` calls what finds the write of a node, and returns None where that raises.
+        """
         self._compare = compare
-        self.applies: dict[str, A] = {}
-        self.conflicts: dict[str, tuple[LabelConflict, ...]] = {}
-        self._desired: DesiredLabels = {}
+        self._isolated = isolated
+        self.writes: dict[str, W] = {}
+        self._desired: Desired = {}
         self._pending: dict[str, None] = {}
 
     @property
@@ -78,45 +59,36 @@ class NodePlan(Generic[C, A]):
         """Mark a node whose state changed, or which was added or deleted."""
         self._pending[node] = None
 
-    def set_desired(self, desired: DesiredLabels) -> None:
-        """Set the desired state of all nodes. The mapping must not change afterwards."""
-        before, self._desired = self._desired, desired
-        if before is not desired:
-            self._pending |= dict.fromkeys(_differing(before, desired))
+    def set_desired(self, desired: Desired) -> None:
+        """Set the desired state of all nodes. Mark those whose state in the mapping changes afterwards by `changed()`."""
+        if desired is not self._desired:
+            self._pending |= dict.fromkeys(_differing(self._desired, desired))
+            self._desired = desired
 
-    def step(self, current: Callable[[str], C | None], limit: int) -> Step:
-        """Compare up to `limit` nodes; `current` returns a node's current state (None: no such node)."""
-        step = Step(list(islice(self._pending, limit)))
-        for node in step.nodes:
+    def step(self, current: Callable[[str], C | None], limit: int) -> list[str]:
+        """Compare up to `limit` nodes and return them; `current` returns a node's current state (None: no such node)."""
+        nodes = list(islice(self._pending, limit))
+        for node in nodes:
             del self._pending[node]
-            found = current(node)
-            comparison: Compared[A] = Comparison()
-            if found is not None:
-                comparison = self._compare(node, found, self._desired.get(node, {}))
-            self._take(node, comparison, step)
-        return step
+            self.writes.pop(node, None)
+            write = self._isolated(node, partial(self._write, node, current(node)))
+            if write is not None:
+                self.writes[node] = write
+        return nodes
 
-    def _take(self, node: str, comparison: Compared[A], step: Step) -> None:
-        if comparison.apply is not None:
-            self.applies[node] = comparison.apply
-        else:
-            self.applies.pop(node, None)
-        before = self.conflicts.pop(node, ())
-        if comparison.conflicts:
-            self.conflicts[node] = comparison.conflicts
-        if before != comparison.conflicts:
-            step.began += [conflict for conflict in comparison.conflicts if conflict not in before]
-            step.ended += [conflict for conflict in before if conflict not in comparison.conflicts]
+    def _write(self, node: str, found: C | None) -> W | None:
+        desired = self._desired.get(node, {})
+        return None if found is None or desired is KEPT else self._compare(node, found, desired)
 
 
-def _differing(before: DesiredLabels, desired: DesiredLabels) -> Sequence[str]:
-    """Return the nodes whose desired labels changed. Deleted nodes are reported by `changed()`."""
+def _differing(before: Desired, desired: Desired) -> Sequence[str]:
+    """Return the nodes whose desired state changed. Deleted nodes are reported by `changed()`."""
     if isinstance(before, LabelAssignments) and isinstance(desired, LabelAssignments):
         return desired.changed_since(before)
     if not before:
         return [*desired]
     removed = [node for node in before if node not in desired]
-    return removed + [node for node, labels in desired.items() if before.get(node) != labels]
+    return removed + [node for node, wanted in desired.items() if before.get(node) != wanted]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,19 +98,6 @@ class NodeOperations:
     node: str
     operations: Sequence[Mapping[str, Any]]
     subresource: str = ""
-
-
-def conditions_removal(node: Node, types: Set[str]) -> Iterator[Mapping[str, Any]]:
-    """Yield the operations of a JSON patch that removes conditions of these types from the node as read.
-
-    An apply without any condition would also remove fields of the status that have no owner.
-    """
-    meta = node.metadata
-    yield {"op": "test", "path": "/metadata/uid", "value": meta.uid}
-    yield {"op": "test", "path": "/metadata/resourceVersion", "value": meta.resource_version}
-    for index, condition in reversed([*enumerate(node.status.conditions)]):
-        if condition.type in types:
-            yield {"op": "remove", "path": f"/status/conditions/{index}"}
 
 
 @dataclass(frozen=True, slots=True)

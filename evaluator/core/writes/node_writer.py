@@ -1,24 +1,24 @@
-"""Writes the desired state of nodes, some nodes at a time: what controllers of features have in common."""
+"""Writes what nodes should have, some nodes at a time, while this replica leads."""
 
 import asyncio
 import heapq
 import random
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import Counter
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.isolation import Isolation
 from evaluator.core.journal import Action, ActionKind, Journal
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
-from evaluator.core.writes.node_plan import Compared, NodePlan, Step
+from evaluator.core.writes.node_plan import Desired, NodePlan
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
@@ -34,12 +34,41 @@ _LINES, _BURST = 1.0, 20
 _REST = 0.02
 """Seconds between two comparisons with the decisions: one takes up to a millisecond, and any reading may change them."""
 
-A = TypeVar("A")
+_ALL = ""
+"""The key of the plan of all nodes, where others are names of nodes."""
+
+log = logs.get(__name__)
+
+
+class NodeWrite(Protocol):
+    """A write of one node."""
+
+    @property
+    def shown(self) -> str:
+        """What the node has afterwards, for the log."""
+        ...
+
+
+W = TypeVar("W", bound=NodeWrite)
+
+
+def _ready() -> bool:
+    """Return True: nothing else is awaited."""
+    return True
+
+
+def _compared() -> None:
+    """Do nothing after comparisons."""
 
 
 def _leads() -> bool:
     """Return True: a single replica always leads."""
     return True
+
+
+def _uncounted() -> Isolation:
+    """Return an isolation whose errors no registry exports."""
+    return Isolation(Counter("internal_errors", "Internal errors.", ["part"], registry=None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +84,7 @@ class WriteContext:
     bucket: TokenBucket
     is_leader: Callable[[], bool] = _leads
     journal: Journal = field(default_factory=Journal)
+    isolation: Isolation = field(default_factory=_uncounted)
     rng: random.Random = field(default_factory=random.Random)  # jitter, not a secret
 
 
@@ -72,30 +102,48 @@ class Controller(Protocol):
 
 @dataclass(slots=True)
 class _Failing:
-    """A node whose write failed, and when to retry (seconds, monotonic)."""
+    """A node whose write the API server refused, and when to retry (seconds, monotonic)."""
 
     backoff: Backoff
     at: float = 0.0
 
 
-class NodeWriter(ABC, Generic[A]):
-    """Keeps nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node changed.
+class NodeWriter(Generic[W]):
+    """Keeps nodes as planned. Call `wake()` after the plan changed, `wake(node)` after a node changed.
 
-    Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight.
+    Starts writes only while `is_leader()`; `Kube.fence` (leader/write_fence.py) cancels those in flight. What a function
+    raises for one node delays that node only.
     """
 
-    what = ""
-    """What is written, in log lines."""
+    def __init__(
+        self,
+        context: WriteContext,
+        what: str,
+        *,
+        plan: Callable[[], Desired],
+        compare: Callable[[str, Node, Mapping[str, str]], W | None],
+        send: Callable[[W], Awaitable[Node]],
+        writes: Counter,
+        ready: Callable[[], bool] = _ready,
+        compared: Callable[[], None] = _compared,
+    ) -> None:
+        """`what` is written, for log lines. `writes` counts writes by their result: ok or error.
 
-    def __init__(self, context: WriteContext, writes: Counter) -> None:
-        """`writes` counts writes by their result: ok or error."""
-        log = logs.get(type(self).__module__)
-        self._kube = context.kube
+        `plan` returns what all nodes should have; the same object while nothing changes. `compare` returns the write that
+        makes a node so, by its name and its state; None if it is so. `send` writes to a node and returns it; raises
+        KubeError. Nothing is written until `ready`. `compared` is called after nodes were compared.
+        """
+        self._what = what
+        self._desired = plan
+        self._send = send
+        self._writes = writes
+        self._ready = ready
+        self._compared = compared
         self._cluster = context.cluster
         self._journal = context.journal
         self._decider = context.decider
-        self._plan = NodePlan[Node, A](self._compare)
-        self._writes = writes
+        self._part = context.isolation.part(f"{what} of nodes")
+        self._plan = NodePlan[Node, W](compare, self._isolated)
         self._written = RateLimitedLogger(log, "info", overflow="debug", rate=_LINES, burst=_BURST)
         self._not_written = RateLimitedLogger(log, overflow="debug", rate=_LINES, burst=_BURST)
         self._bucket = context.bucket
@@ -126,7 +174,6 @@ class NodeWriter(ABC, Generic[A]):
     def start_over(self) -> None:
         """This replica became leader: drop old backoffs and compare all nodes."""
         self._failing.clear()
-        self._tries.clear()
         for node in self._cluster.nodes.objects:
             self._plan.changed(node)
         self.wake()
@@ -140,7 +187,7 @@ class NodeWriter(ABC, Generic[A]):
 
     def _may_write(self) -> bool:
         """Whether this replica leads and decisions exist."""
-        return self._is_leader() and not self._decider.waiting_for
+        return self._is_leader() and not self._decider.waiting_for and self._ready()
 
     async def _wait(self) -> None:
         await self._wakeup.wait(self._until_next_try())
@@ -163,8 +210,8 @@ class NodeWriter(ABC, Generic[A]):
             node = next(iter(self._queue))
             del self._queue[node]
             self._under_way.add(node)
-            apply = self._plan.applies[node]
-            writes.create_task(self._apply(node, apply)).add_done_callback(self._ended(node))
+            write = self._plan.writes[node]
+            writes.create_task(self._apply(node, write)).add_done_callback(self._ended(node))
 
     async def _has_work(self) -> bool:
         """Update the plan if writes are permitted; returns whether a node is queued."""
@@ -172,33 +219,50 @@ class NodeWriter(ABC, Generic[A]):
             return False
         now = time.monotonic()
         if now >= self._rested:
-            self._plan.set_desired(self._desired())
+            self._set_desired()
             self._rested = now + _REST
         while self._tries and self._tries[0][0] <= now:
-            self._consider(heapq.heappop(self._tries)[1], now)
+            self._plan.changed(heapq.heappop(self._tries)[1])
         await self._update_plan(now)
         return bool(self._queue) and self._may_write()
 
-    async def _update_plan(self, now: float) -> None:
-        """Compare every node that may differ from the decisions."""
-        steps = []
-        while self._plan.pending:
-            step = self._plan.step(self._cluster.nodes.objects.get, _STEP)
-            for node in step.nodes:
-                self._consider(node, now)
-            steps.append(step)
-            await asyncio.sleep(0)
-        self._compared(steps)
+    def _set_desired(self) -> None:
+        if self._part.is_resting(_ALL):
+            return
+        try:
+            self._plan.set_desired(self._desired())
+        except Exception:  # noqa: BLE001 (isolated: the nodes keep their plan)
+            self._retry(_ALL, self._part.failed(_ALL))
+        else:
+            self._part.succeeded(_ALL)
 
-    def _compared(self, steps: list[Step]) -> None:
-        """Handle the conflicts that began or ended in these steps."""
+    async def _update_plan(self, now: float) -> None:
+        """Compare every node that may differ from the plan."""
+        while self._plan.pending:
+            for node in self._plan.step(self._cluster.nodes.objects.get, _STEP):
+                self._consider(node, now)
+            await asyncio.sleep(0)
+        self._compared()
+
+    def _isolated(self, node: str, find: Callable[[], W | None]) -> W | None:
+        """Return the write that a node needs; None too where that cannot be found, and while the node is left alone."""
+        if self._part.is_resting(node):
+            return None
+        try:
+            write = find()
+        except Exception:  # noqa: BLE001 (isolated)
+            self._retry(node, self._part.failed(node))
+            return None
+        if write is None:
+            self._part.succeeded(node)
+        return write
 
     def _consider(self, node: str, now: float) -> None:
         """Queue a node, or remove it from the queue.
 
         Nodes in backoff and nodes with a write in flight are not queued: that write may be all that is needed.
         """
-        planned = node in self._plan.applies
+        planned = node in self._plan.writes
         if not planned:
             self._failing.pop(node, None)
         failing = self._failing.get(node)
@@ -221,57 +285,51 @@ class NodeWriter(ABC, Generic[A]):
 
         return note
 
-    @abstractmethod
-    def _desired(self) -> Mapping[str, Mapping[str, str]]:
-        """Return the desired state of all nodes; the same object while nothing changes."""
-
-    @abstractmethod
-    def _compare(self, name: str, node: Node, desired: Mapping[str, str]) -> Compared[A]:
-        """Return the write that gives a node what is desired, if any."""
-
-    @abstractmethod
-    async def _send(self, apply: A) -> Node:
-        """Write to a node and return it. Raises KubeError."""
-
-    @abstractmethod
-    def _shown(self, apply: A) -> str:
-        """Return what was written, for the log."""
-
-    async def _apply(self, name: str, apply: A) -> None:
+    async def _apply(self, name: str, write: W) -> None:
         if name not in self._cluster.nodes.objects:
             return  # deleted since it was planned
         try:
-            node = await self._send(apply)
+            self._applied(name, write, await self._send(write))
         except NotLeaderError:
             return
         except KubeError as error:
-            self._failed(name, error)
-            return
+            self._refused(name, error)
+        except Exception:  # noqa: BLE001 (isolated)
+            self._writes.labels("error").inc()
+            self._retry(name, self._part.failed(name))
+
+    def _applied(self, name: str, write: W, node: Node) -> None:
         self._failing.pop(name, None)
+        self._part.succeeded(name)
         self._writes.labels("ok").inc()
-        self._written.log(f"{self.what} written", node=name, **{self.what: self._shown(apply)})
-        done = f"{self.what}: {self._shown(apply)}"
-        self._journal.note(Action(ActionKind.WRITTEN, node=name, text=done))
+        shown = write.shown
+        self._written.log(f"{self._what} written", node=name, **{self._what: shown})
+        self._journal.note(Action(ActionKind.WRITTEN, node=name, text=f"{self._what}: {shown}"))
         # The watch reports it later; until then the plan would repeat this write.
         known = self._cluster.nodes.objects.get(name)
         if known is not None and not node.older_than(known):
             self._cluster.nodes.put(node)
 
-    def _failed(self, node: str, error: KubeError) -> None:
+    def _refused(self, node: str, error: KubeError) -> None:
         backoff = Backoff(self._rng.random, first=0.2)
         failing = self._failing.setdefault(node, _Failing(backoff))
         delay, now = failing.backoff.next(), time.monotonic()
         if error.retry_after is not None:
             delay = max(delay, error.retry_after)
             self._bucket.empty(until=now + error.retry_after)
-        failing.at = now + delay
-        heapq.heappush(self._tries, (failing.at, node))
+        failing.at = self._retry(node, delay)
         self._writes.labels("error").inc()
-        failed = f"{self.what}: {error}"
+        failed = f"{self._what}: {error}"
         self._journal.note(Action(ActionKind.NOT_WRITTEN, node=node, text=failed))
         self._not_written.log(
-            f"{self.what} not written, trying again",
+            f"{self._what} not written, trying again",
             node=node,
             error=str(error),
             delay=round(delay, 2),
         )
+
+    def _retry(self, node: str, delay: float) -> float:
+        """Compare a node again after some seconds; return when (monotonic)."""
+        at = time.monotonic() + delay
+        heapq.heappush(self._tries, (at, node))
+        return at

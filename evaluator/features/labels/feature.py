@@ -3,12 +3,16 @@
 import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 from structlog.stdlib import BoundLogger
 
 from evaluator.core.assembly import Core
+from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.feature import Feature, Written
+from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import node_labels
 from evaluator.core.model.node import Node
@@ -19,7 +23,7 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy_status import Effect, Effects, PolicyPart, listed
 from evaluator.core.wiring import Wired
-from evaluator.core.writes.node_plan import Removal, Step
+from evaluator.core.writes.node_plan import Removal
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
@@ -77,59 +81,6 @@ class LabelMetrics:
         )
 
 
-class NodeLabelController(NodeWriter[LabelApply]):
-    """Keeps the labels of all nodes as decided. Call `wake()` after new decisions, `wake(node)` after a node's labels changed."""
-
-    what = "labels"
-
-    def __init__(self, context: WriteContext, metrics: LabelMetrics) -> None:
-        super().__init__(context, metrics.label_writes)
-        self._metrics = metrics
-        self._conflict_log = ConflictLog(log)
-        self.conflicts: tuple[LabelConflict, ...] = ()
-        """Labels that are not set because another field manager owns them with another value."""
-        self.listeners: list[Callable[[], None]] = []
-        """Called when `conflicts` changed."""
-
-    def _desired(self) -> Mapping[str, Mapping[str, str]]:
-        return self._decider.latest.labels
-
-    def _compare(
-        self, name: str, node: Node, desired: Mapping[str, str]
-    ) -> node_labels.LabelComparison:
-        return node_labels.compare(name, node.node_labels, desired)
-
-    def _compared(self, steps: list[Step]) -> None:
-        """Publish conflicts once for all nodes."""
-        for step in steps:
-            self._conflict_log.add(step.began)
-        if any(step.began or step.ended for step in steps):
-            self._conflict_log.write()
-            self._publish_conflicts()
-
-    def _publish_conflicts(self) -> None:
-        # Sorted: statuses are made of it, and every replica must write the same.
-        by_node = sorted(self._plan.conflicts.items())
-        self.conflicts = tuple(itertools.chain.from_iterable(conflicts for _, conflicts in by_node))
-        self._metrics.label_conflicts.set(len(self.conflicts))
-        for listener in self.listeners:
-            listener()
-
-    def _shown(self, apply: LabelApply) -> str:
-        return ",".join(f"{key}={value}" for key, value in sorted(apply.labels.items())) or "none"
-
-    async def _send(self, apply: LabelApply) -> Node:
-        """Apply the labels; on a conflict, apply again without the conflicting ones."""
-        try:
-            return await self._kube.apply_node_labels(apply)
-        except KubeError as error:
-            conflicting = conflicting_keys(error)
-            if not conflicting:
-                raise
-            free = {key: value for key, value in apply.labels.items() if key not in conflicting}
-            return await self._kube.apply_node_labels(LabelApply(apply.node, apply.uid, free))
-
-
 def conflicting_keys(error: KubeError) -> set[str]:
     """The label keys in the causes of a 409 from server-side apply."""
     return {
@@ -170,6 +121,85 @@ def problems(conflicts: Iterable[LabelConflict]) -> tuple[str, ...]:
     )
 
 
+class LabelConflicts:
+    """The labels that are not set because another field manager owns them with another value."""
+
+    def __init__(self, cluster: ClusterCache, metrics: LabelMetrics) -> None:
+        self._cluster = cluster
+        self._metrics = metrics
+        self._log = ConflictLog(log)
+        self._by_node: dict[str, tuple[LabelConflict, ...]] = {}
+        self._changed = False
+        self._by_label = ConflictsByLabel(())
+        self.latest: tuple[LabelConflict, ...] = ()
+        self.listeners: list[Callable[[], None]] = []
+        """Called when `latest` changed."""
+
+    def compare(self, name: str, node: Node, desired: Mapping[str, str]) -> LabelApply | None:
+        """Return the write that gives a node the desired labels, if any, without those in conflict, which are noted."""
+        found = node_labels.compare(name, node.node_labels, desired)
+        self._note(name, found.conflicts)
+        return found.apply
+
+    def node_changed(self, name: str) -> None:
+        """A deleted node has no conflicts."""
+        if name not in self._cluster.nodes.objects:
+            self._note(name, ())
+
+    def _note(self, node: str, conflicts: tuple[LabelConflict, ...]) -> None:
+        before = self._by_node.pop(node, ())
+        if conflicts:
+            self._by_node[node] = conflicts
+        if conflicts != before:
+            self._changed = True
+            self._log.add(conflict for conflict in conflicts if conflict not in before)
+
+    def publish(self) -> None:
+        """Publish what changed since the last call, once for all nodes."""
+        if not self._changed:
+            return
+        self._changed = False
+        self._log.write()
+        # Sorted: statuses are made of it, and every replica must write the same.
+        by_node = sorted(self._by_node.items())
+        self.latest = tuple(itertools.chain.from_iterable(conflicts for _, conflicts in by_node))
+        self._by_label = ConflictsByLabel(self.latest)
+        self._metrics.label_conflicts.set(len(self.latest))
+        for listener in self.listeners:
+            listener()
+
+    def part(self, decision: Decision) -> PolicyPart:
+        """Return the part of a policy's status that names its conflicts."""
+        return PolicyPart(varying_problems=problems(self._by_label.of(decision)))
+
+
+def label_writer(
+    context: WriteContext, conflicts: LabelConflicts, writes: Counter
+) -> NodeWriter[LabelApply]:
+    """Return the writer of the labels of all nodes. `wake()` it after new decisions, `wake(node)` after a node's labels changed."""
+    return NodeWriter(
+        context,
+        "labels",
+        plan=lambda: context.decider.latest.labels,
+        compare=conflicts.compare,
+        send=partial(send, context.kube),
+        writes=writes,
+        compared=conflicts.publish,
+    )
+
+
+async def send(kube: Kube, apply: LabelApply) -> Node:
+    """Apply labels; on a conflict, apply again without the conflicting ones. Raises KubeError."""
+    try:
+        return await kube.apply_node_labels(apply)
+    except KubeError as error:
+        conflicting = conflicting_keys(error)
+        if not conflicting:
+            raise
+        free = {key: value for key, value in apply.labels.items() if key not in conflicting}
+        return await kube.apply_node_labels(replace(apply, labels=free))
+
+
 class LabelledNodes(Effects):
     """The nodes that a policy sets labels on."""
 
@@ -177,22 +207,6 @@ class LabelledNodes(Effects):
         """Yield the effect of enforcing a policy now."""
         labelled = table.nodes.at(assignments_of(decision.labels).labelled)
         yield Effect("nodesLabelled", f"label {listed(labelled, len(table.nodes))}", labelled)
-
-
-class _Conflicts:
-    """The part of statuses that names label conflicts."""
-
-    def __init__(self, controller: NodeLabelController) -> None:
-        self._controller = controller
-        self._indexed = controller.conflicts
-        self._by_label = ConflictsByLabel(self._indexed)
-
-    def part(self, decision: Decision) -> PolicyPart:
-        """Return the conflicts of a policy."""
-        if self._indexed is not self._controller.conflicts:
-            self._indexed = self._controller.conflicts
-            self._by_label = ConflictsByLabel(self._indexed)
-        return PolicyPart(varying_problems=problems(self._by_label.of(decision)))
 
 
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
@@ -205,13 +219,12 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Label nodes while this replica leads."""
     metrics = LabelMetrics(core.metrics.registry)
-    controller = NodeLabelController(core.writes, metrics)
-    core.cluster.listeners.labels.append(controller.wake)
-    core.connect(controller)
-    controller.listeners.append(core.contributions.changed)
-    return Wired(
-        loops=[controller.run], effects=LabelledNodes(), policy_part=_Conflicts(controller).part
-    )
+    conflicts = LabelConflicts(core.cluster, metrics)
+    writer = label_writer(core.writes, conflicts, metrics.label_writes)
+    core.cluster.listeners.labels += [conflicts.node_changed, writer.wake]
+    core.connect(writer)
+    conflicts.listeners.append(core.contributions.changed)
+    return Wired(loops=[writer.run], effects=LabelledNodes(), policy_part=conflicts.part)
 
 
 FEATURE = Feature(

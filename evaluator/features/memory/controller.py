@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -15,7 +16,6 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.writes.node_plan import Comparison
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.memory.readings import Memories, remembered
 from evaluator.features.memory.scores import ANNOTATION, MOST_DEVICES, NodeMemory, devices
@@ -44,52 +44,76 @@ class MemoryMetrics:
         )
 
 
-class MemoryController(NodeWriter[str]):
-    """Keeps annotations up to date. Call `wake()` after new decisions, `wake(node)` after a node's annotation changed.
+@dataclass(frozen=True, slots=True)
+class MemoryWrite:
+    """A write of the annotation of a node. `shown`: the policies that it violates, for the log."""
+
+    node: str
+    shown: str
+
+
+def memory_writer(
+    context: WriteContext, transitions: "Transitions", writes: Counter
+) -> NodeWriter[MemoryWrite]:
+    """Return the writer of annotations. `wake()` it after new decisions, `wake(node)` after a node's annotation changed."""
+    return NodeWriter(
+        context,
+        "memory",
+        plan=transitions.verdicts,
+        compare=transitions.compare,
+        send=transitions.send,
+        writes=writes,
+    )
+
+
+class Transitions:
+    """Violations that begin or end on nodes, as writes of annotations.
 
     What is written is computed from the node as cached, and valid for that version of it alone: a write that is based on an
     older version is refused by the API server, so no violation is counted twice, whoever writes.
     """
 
-    what = "memory"
-
     def __init__(
         self,
         context: WriteContext,
         memories: Memories,
-        metrics: MemoryMetrics,
         *,
         wall: Callable[[], float] = time.time,
         cause_of: CauseOf = no_cause,
     ) -> None:
         """`wall` returns Unix time. `cause_of`: what readings come from, which may be a device."""
-        super().__init__(context, metrics.writes)
+        self._kube = context.kube
+        self._cluster = context.cluster
+        self._decider = context.decider
         self._memories = memories
         self._wall = wall
         self._cause_of = cause_of
         self._decisions: Decisions | None = None
-        self._wanted = LabelAssignments(context.decider.latest.table.nodes, ())
+        self._verdicts = LabelAssignments(context.decider.latest.table.nodes, ())
 
-    def _desired(self) -> Mapping[str, Mapping[str, str]]:
+    def verdicts(self) -> LabelAssignments:
         """Return, by node and policy with a memory, whether it is violated, or has no verdict yet."""
         decisions = self._decider.latest
         if decisions is not self._decisions:
             self._decisions = decisions
-            self._wanted = LabelAssignments(
-                decisions.table.nodes, _verdicts(decisions, self._memories)
-            )
-        return self._wanted
+            assigned = _verdicts(decisions, self._memories)
+            self._verdicts = LabelAssignments(decisions.table.nodes, assigned)
+        return self._verdicts
 
-    def _compare(self, name: str, node: Node, desired: Mapping[str, str]) -> Comparison[str]:
-        """Return whether a violation begins or ends on a node, or its annotation is of another machine."""
+    def compare(self, name: str, node: Node, verdicts: Mapping[str, str]) -> MemoryWrite | None:
+        """Return a write if a violation begins or ends on a node, or its annotation is of another machine."""
         memory = remembered(node)
-        return Comparison(None if self._after(name, memory, desired) is memory else name)
+        if self._after(name, memory, verdicts) is memory:
+            return None
+        violated = sorted(policy for policy, verdict in verdicts.items() if verdict == _VIOLATED)
+        shown = f"violates {', '.join(violated)}" if violated else "no violation"
+        return MemoryWrite(name, shown)
 
-    def _after(self, node: str, memory: NodeMemory, desired: Mapping[str, str]) -> NodeMemory:
-        verdicts = {_key(name): verdict for name, verdict in desired.items()}
+    def _after(self, node: str, memory: NodeMemory, verdicts: Mapping[str, str]) -> NodeMemory:
+        by_key = {_key(name): verdict for name, verdict in verdicts.items()}
         return memory.after(
-            [key for key, verdict in verdicts.items() if verdict == _VIOLATED],
-            [key for key, verdict in verdicts.items() if verdict == _UNDECIDED],
+            [key for key, verdict in by_key.items() if verdict == _VIOLATED],
+            [key for key, verdict in by_key.items() if verdict == _UNDECIDED],
             self._memories.half_lives,
             self._wall(),
             partial(self._devices, node),
@@ -113,18 +137,13 @@ class MemoryController(NodeWriter[str]):
                     found += devices(cause)
         return list(dict.fromkeys(found))[:MOST_DEVICES]
 
-    async def _send(self, apply: str) -> Node:
-        """Write the annotation of a node, from the node and the decisions as they are now."""
-        node = self._cluster.nodes.objects[apply]
-        found = self._after(apply, remembered(node), self._desired().get(apply, {}))
+    async def send(self, write: MemoryWrite) -> Node:
+        """Write the annotation of a node, from the node and the decisions as they are now. Raises KubeError."""
+        node = self._cluster.nodes.objects[write.node]
+        found = self._after(write.node, remembered(node), self.verdicts().get(write.node, {}))
         text = found.text()
         annotations = {ANNOTATION: text} if text else {}
         return await self._kube.apply_node_annotations(node, annotations, manager=FIELD_MANAGER)
-
-    def _shown(self, apply: str) -> str:
-        verdicts = self._desired().get(apply, {})
-        violated = sorted(name for name, verdict in verdicts.items() if verdict == _VIOLATED)
-        return f"violates {', '.join(violated)}" if violated else "no violation"
 
 
 def _key(name: str) -> PolicyKey:

@@ -24,7 +24,7 @@ from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart, l
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.memory.annotations import MEMORY, Memory
-from evaluator.features.memory.controller import MemoryController, MemoryMetrics
+from evaluator.features.memory.controller import MemoryMetrics, Transitions, memory_writer
 from evaluator.features.memory.readings import (
     PREFIX,
     Held,
@@ -209,14 +209,15 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     epoch = time.time() - time.monotonic()
     core.loop.derive(partial(WithScores, memories=memories, epoch=epoch))
     core.loop.holds = Held(memories, epoch=epoch)
-    controller = MemoryController(core.writes, memories, metrics, cause_of=core.causes.of)
+    transitions = Transitions(core.writes, memories, cause_of=core.causes.of)
+    writer = memory_writer(core.writes, transitions, metrics.writes)
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
     core.cluster.listeners.decisions.append(memories.policies_changed)
-    core.cluster.listeners.annotations += [cluster.changed, controller.wake]
-    core.connect(controller)
+    core.cluster.listeners.annotations += [cluster.changed, writer.wake]
+    core.connect(writer)
     core.loop.followers.append(report.show)
     return Wired(
-        loops=[controller.run],
+        loops=[writer.run],
         policy_part=report.part,
         records=records,
         page=report.page(),

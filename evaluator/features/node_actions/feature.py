@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
 from evaluator.core.model.node import Node
+from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
@@ -13,21 +14,17 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.policy_status import PolicyPart
 from evaluator.core.wiring import Wired
+from evaluator.core.writes import conditions
 from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.features.node_actions import names, writes
 from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndConditions
-from evaluator.features.node_actions.controller import NodeConditionController, NodeTaintController
+from evaluator.features.node_actions.controller import condition_writer, taint_writer
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.types import ActionSettings
-from evaluator.features.node_actions.writes import (
-    Records,
-    compare_conditions,
-    compare_taints,
-    own_taints,
-)
+from evaluator.features.node_actions.writes import Records, compare_taints, own_taints
 from plimsoll.flags import option
 
 
@@ -139,16 +136,16 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     planner = NodeActionPlanner(
         core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_descheduling
     )
-    taints = NodeTaintController(core.writes, metrics.taint_writes, planner)
-    conditions = NodeConditionController(
-        core.writes, metrics.condition_writes, planner, cause_of=core.causes.of
+    taints = taint_writer(core.writes, planner, metrics.taint_writes)
+    of_policies = condition_writer(
+        core.writes, planner, metrics.condition_writes, cause_of=core.causes.of
     )
-    core.cluster.listeners.actions += [planner.changed, taints.wake, conditions.wake]
-    planner.listeners += [taints.wake, conditions.wake, core.contributions.changed]
-    core.fence.listeners += [taints.start_over, conditions.start_over]
+    core.cluster.listeners.actions += [planner.changed, taints.wake, of_policies.wake]
+    planner.listeners += [taints.wake, of_policies.wake, core.contributions.changed]
+    core.fence.listeners += [taints.start_over, of_policies.start_over]
     core.loop.listeners.append(planner.wake)
     shown = Shown(planner)
-    loops = [planner.run, taints.run, *([conditions.run] if options.conditions else [])]
+    loops = [planner.run, taints.run, *([of_policies.run] if options.conditions else [])]
     return Wired(
         loops=loops,
         effects=ActionEffects(options.max_acted_nodes),
@@ -176,9 +173,7 @@ class RemovalOptions(FeatureOptions):
 def removals(options: RemovalOptions, node: Node) -> Iterator[Removal]:
     """Yield the writes that remove conditions that our field manager owns, and taints with our prefixes."""
     name, prefixes = node.metadata.name, names.own_prefixes(options.taint_prefix)
-    if states := compare_conditions(node, {}):
-        kinds = ", ".join(sorted(states.before))
-        yield Removal(f"condition {kinds}", NodeOperations(name, states.removal, "/status"))
+    yield from conditions.removals(node, FIELD_MANAGER)
     if patch := compare_taints(node, {}, prefixes):
         keys = sorted({key for key, _ in own_taints(node, prefixes)})
         yield Removal(f"taint {', '.join(keys)}", NodeOperations(name, patch.operations))

@@ -12,10 +12,11 @@ from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
+from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
-from evaluator.features.node_actions.writes import foreign_conditions, own_conditions, own_taints
+from evaluator.features.node_actions.writes import own_taints
 from plimsoll.steps import Steps
 from plimsoll.wakeup import WakeUp
 
@@ -108,8 +109,8 @@ class NodeActionPlanner:
         """Record a node's own taints and conditions; plan soon if they changed."""
         node = self._cluster.nodes.objects.get(name)
         taints = own_taints(node, self.prefixes) if node else frozenset()
-        conditions = own_conditions(node) if node else {}
-        foreign = foreign_conditions(node) if node else {}
+        conditions = node.own_conditions(FIELD_MANAGER) if node else {}
+        foreign = node.foreign_conditions(FIELD_MANAGER) if node else {}
         self.uncertain.pop(name, None)
         before = (
             self._taints.get(name, frozenset()),

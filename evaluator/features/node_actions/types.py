@@ -150,5 +150,5 @@ class ObservedMasks:
         by_value: dict[str, list[int]] = {}
         for node, condition in self.conditions.get(kind, {}).items():
             if (position := self._nodes.position.get(node)) is not None:
-                by_value.setdefault(f"{condition.status}/{condition.reason}", []).append(position)
+                by_value.setdefault(condition.state, []).append(position)
         return {value: self._mask(positions) for value, positions in by_value.items()}

@@ -1,26 +1,23 @@
-"""The writes that give a node the desired taints and conditions, computed from what it has; and what of it is ours.
+"""The writes that give a node the desired taints, computed from what it has; what of its taints and conditions is ours.
 
-Taints: `spec.taints` is an atomic list without owners, and server-side apply would own taints of others. So a JSON patch
-names the uid and resourceVersion that it was computed from, and only the elements that are ours.
-
-Conditions: server-side apply. The API server knows which conditions our field manager applied, and removes those that an
-apply leaves out. The last one is removed by a JSON patch: an apply without any condition would also remove every field of
-the status that has no owner, such as the capacity that the kubelet wrote when it created the node.
+`spec.taints` is an atomic list without owners, and server-side apply would own taints of others. So a JSON patch names
+the uid and resourceVersion that it was computed from, and only the elements that are ours. Conditions:
+`evaluator/core/writes/conditions.py`.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from evaluator.core.model.node import Node, NodeCondition, Taint
+from evaluator.core.model.node import Node, Taint
+from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.core.policy.causes import cause_at
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.writes.node_plan import conditions_removal
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import (
     CONDITION,
@@ -45,7 +42,7 @@ class NodePatch:
     node: str
     operations: tuple[Mapping[str, Any], ...]
     adds: frozenset[OwnTaint]
-    taints: str
+    shown: str
     """Our taints afterwards, for the log."""
 
 
@@ -94,82 +91,6 @@ def _own_taint(name: str) -> OwnTaint:
     return key, TaintEffect(effect).value
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionApply:
-    """The conditions that we own on a node afterwards: type → status and reason."""
-
-    node: str
-    uid: str
-    states: Mapping[str, str]
-    before: Mapping[str, NodeCondition]
-    """Those that we own now."""
-    shared: frozenset[str] = frozenset()
-    """Types that others have taken over. An apply that left one out would remove it: we still own its type."""
-    removal: tuple[Mapping[str, Any], ...] = ()
-    """The JSON patch to send instead if there are none."""
-
-    def without(self, types: Set[str]) -> "ConditionApply":
-        """Return the apply that leaves conditions of these types to others."""
-        states = {kind: state for kind, state in self.states.items() if kind not in types}
-        return replace(self, states=states, shared=self.shared | (self.before.keys() & types))
-
-    def body(
-        self, since: Callable[[str], float], message: Callable[[str], str]
-    ) -> list[dict[str, Any]]:
-        """Return the conditions as JSON; a condition whose status does not change keeps its transition time.
-
-        `since` and `message` return the transition time (Unix seconds) and the message of a type.
-        """
-        applied: list[dict[str, Any]] = [{"type": kind} for kind in sorted(self.shared)]
-        for kind, state in sorted(self.states.items()):
-            status, _, reason = state.partition("/")
-            old = self.before.get(kind)
-            kept = old.since if old and old.status == status else None
-            applied.append(
-                {
-                    "type": kind,
-                    "status": status,
-                    "reason": reason,
-                    "message": message(kind),
-                    "lastTransitionTime": rfc3339.seconds(since(kind) if kept is None else kept),
-                }
-            )
-        return applied
-
-
-def own_conditions(node: Node) -> dict[str, NodeCondition]:
-    """Return the conditions of a node that our field manager alone owns, by type."""
-    owned = node.metadata.owned_conditions
-    return {c.type: c for c in node.status.conditions if c.type in owned} if owned else {}
-
-
-def foreign_conditions(node: Node) -> dict[str, str]:
-    """Return the field managers of the conditions that others own, by type; empty for a condition without one.
-
-    Without the types of Kubernetes, which policies cannot name.
-    """
-    managers = dict(node.metadata.condition_managers)
-    return {
-        c.type: managers.get(c.type, "")
-        for c in node.status.conditions
-        if c.type not in names.RESERVED and c.type not in node.metadata.owned_conditions
-    }
-
-
-def compare_conditions(node: Node, desired: Mapping[str, str]) -> ConditionApply | None:
-    """Return the apply that gives a node the desired conditions (type → status/reason); None if it has them."""
-    present = own_conditions(node)
-    if {kind: f"{c.status}/{c.reason}" for kind, c in present.items()} == desired and (
-        present.keys() == node.metadata.owned_conditions
-    ):
-        return None
-    removal = () if desired else tuple(conditions_removal(node, node.metadata.owned_conditions))
-    meta = node.metadata
-    return ConditionApply(
-        meta.name, meta.uid, desired, present, removal=removal, shared=meta.shared_conditions
-    )
-
-
 def violation_message(
     decision: Decision, table: MetricTable, node: str, cause_of: CauseOf = no_cause
 ) -> str:
@@ -209,7 +130,7 @@ def set_on_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
                 "reason": condition.reason,
                 "since": None if condition.since is None else rfc3339.seconds(condition.since),
             }
-            for kind, condition in sorted(own_conditions(node).items())
+            for kind, condition in sorted(node.own_conditions(FIELD_MANAGER).items())
         ],
     }
 
@@ -242,6 +163,6 @@ class Records:
                 if taint.key.startswith(prefix):
                     suffix = taint.key.removeprefix(prefix)
                     records[names.taint_record(suffix, taint.effect)] = taint.value
-        for kind, condition in own_conditions(node).items():
-            records[names.condition_record(kind)] = f"{condition.status}/{condition.reason}"
+        for kind, condition in node.own_conditions(FIELD_MANAGER).items():
+            records[names.condition_record(kind)] = condition.state
         return records

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -13,12 +13,9 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec, ObjectReference
-from evaluator.core.model.node import Node
-from evaluator.core.readings.reported import NodeProblems
-from evaluator.core.writes.node_plan import Comparison
+from evaluator.core.writes.conditions import ConditionApply, ConditionWrites
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
-from evaluator.features.problems import plan
-from evaluator.features.problems.plan import MANAGER, ProblemApply
+from evaluator.features.problems.plan import MANAGER, ProblemConditions
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
@@ -52,48 +49,24 @@ class ProblemMetrics:
 
 log = logs.get(__name__)
 
-_NOTHING: Mapping[str, Mapping[str, str]] = {}
 _MOST_EVENTS = 2000
 """Different events that wait to be written; further ones are dropped and counted."""
 _EVENTS_PER_SECOND, _BURST = 2.0, 25
 
 
-class ProblemConditionController(NodeWriter[ProblemApply]):
-    """Keeps the conditions of problems of all nodes as their agents report them."""
-
-    what = "problems"
-
-    def __init__(
-        self,
-        context: WriteContext,
-        problems: NodeProblems,
-        metrics: ProblemMetrics,
-        permitted: Set[str],
-        *,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        """`permitted`: the condition types that may be written."""
-        super().__init__(context, metrics.writes)
-        self._problems = problems
-        self._permitted = permitted
-        self._clock = clock
-
-    def _compare(
-        self, name: str, node: Node, _desired: Mapping[str, str]
-    ) -> Comparison[ProblemApply]:
-        return Comparison(plan.compare(node, self._problems.of(name), self._permitted))
-
-    def _desired(self) -> Mapping[str, Mapping[str, str]]:
-        return _NOTHING  # `wake(node)` marks the nodes whose problems changed
-
-    async def _send(self, apply: ProblemApply) -> Node:
-        if not apply.conditions:
-            return await self._kube.patch_node_status(apply.node, apply.removal)
-        body = apply.body(self._clock())
-        return await self._kube.apply_node_conditions(apply.node, apply.uid, body, manager=MANAGER)
-
-    def _shown(self, apply: ProblemApply) -> str:
-        return ",".join(f"{c.type}={c.active}/{c.reason}" for c in apply.conditions) or "none"
+def condition_writer(
+    context: WriteContext, conditions: ProblemConditions, writes: Counter
+) -> NodeWriter[ConditionApply]:
+    """Return the writer of the conditions of problems. `wake(node)` it after the problems of a node changed."""
+    sent = ConditionWrites(context.kube, MANAGER, conditions.condition)
+    return NodeWriter(
+        context,
+        "problems",
+        plan=lambda: conditions,
+        compare=sent.compare,
+        send=sent.send,
+        writes=writes,
+    )
 
 
 class ProblemEventController:

@@ -1,5 +1,6 @@
 """Problems that agents find, as node conditions and Events; acknowledgements of problems, for the agents."""
 
+import time
 from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
@@ -12,12 +13,13 @@ from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.readings.reported import NodeProblems
 from evaluator.core.wiring import Wired
-from evaluator.core.writes.node_plan import NodeOperations, Removal, conditions_removal
+from evaluator.core.writes import conditions
+from evaluator.core.writes.node_plan import Removal
 from evaluator.features.problems import plan
 from evaluator.features.problems.controller import (
-    ProblemConditionController,
     ProblemEventController,
     ProblemMetrics,
+    condition_writer,
 )
 from plimsoll import rfc3339
 from plimsoll.flags import option
@@ -114,28 +116,25 @@ class Acknowledgements:
 
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
     """Yield the write that removes the conditions of problems from a node, for the command `clean`."""
-    if kinds := plan.own_conditions(node):
-        operations = NodeOperations(
-            node.metadata.name, tuple(conditions_removal(node, kinds.keys())), "/status"
-        )
-        yield Removal(f"condition {', '.join(sorted(kinds))}", operations)
+    yield from conditions.removals(node, plan.MANAGER)
 
 
 def wire(core: Core, options: ProblemOptions) -> Wired:
     """Show problems on every replica; write while this one leads."""
     metrics = ProblemMetrics(core.metrics.registry)
     problems, permitted = core.problems, options.problem_conditions
-    conditions = ProblemConditionController(core.writes, problems, metrics, permitted)
+    found = plan.ProblemConditions(problems, permitted, time.time)
+    writer = condition_writer(core.writes, found, metrics.writes)
     happened = ProblemEventController(
         core.api, core.cluster, metrics, is_leader=core.fence.is_leader
     )
     core.cluster.listeners.annotations.append(Acknowledgements(core.cluster, problems).changed)
     loops = []
     if permitted:
-        core.cluster.listeners.actions.append(conditions.wake)
-        problems.listeners.conditions.append(conditions.wake)
-        core.connect(conditions)
-        loops.append(conditions.run)
+        core.cluster.listeners.actions.append(writer.wake)
+        problems.listeners.conditions.append(writer.wake)
+        core.connect(writer)
+        loops.append(writer.run)
     if options.problem_events:
         problems.listeners.events.append(happened.occurred)
         loops.append(happened.run)

@@ -4,13 +4,12 @@ A field manager of its own applies them, so that an apply of a policy's conditio
 another reporter owns, such as node-problem-detector, stays as it is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Set
 from itertools import islice
-from typing import Any
 
 from evaluator.core.model.node import KUBERNETES_CONDITIONS, Node, NodeCondition
-from evaluator.core.writes.node_plan import conditions_removal
+from evaluator.core.readings.reported import NodeProblems
+from evaluator.core.writes.node_plan import KEPT
 from plimsoll import rfc3339
 from plimsoll.text import printable
 from wire.problems import TYPE, ProblemCondition
@@ -20,40 +19,6 @@ MANAGER = "plimsoll-problems"
 ACKNOWLEDGED = "plimsoll.io/ack."
 """Prefix of the annotation with which a person acknowledges the problem of a condition type: `<RFC 3339 time> <user>`."""
 _MOST_NOTES, _LONGEST_NOTE = 32, 200
-
-
-@dataclass(frozen=True, slots=True)
-class ProblemApply:
-    """The conditions that a node has afterwards of this field manager."""
-
-    node: str
-    uid: str
-    conditions: tuple[ProblemCondition, ...]
-    before: Mapping[str, NodeCondition]
-    removal: tuple[Mapping[str, Any], ...]
-    """The JSON patch to send instead if there are none."""
-
-    def body(self, now: float) -> list[dict[str, Any]]:
-        """Return the conditions as JSON at `now` (Unix seconds); one whose status does not change keeps its transition time."""
-        return [self._entry(condition, now) for condition in self.conditions]
-
-    def _entry(self, condition: ProblemCondition, now: float) -> dict[str, Any]:
-        status, old = _status(condition), self.before.get(condition.type)
-        since = condition.since or now
-        if old is not None and old.status == status and old.since is not None:
-            since = old.since
-        return {
-            "type": condition.type,
-            "status": status,
-            "reason": condition.reason,
-            "message": condition.message,
-            "lastTransitionTime": rfc3339.seconds(min(since, now)),
-            "lastHeartbeatTime": rfc3339.seconds(now),
-        }
-
-
-def _status(condition: ProblemCondition) -> str:
-    return "True" if condition.active else "False"
 
 
 def condition_types(text: str) -> frozenset[str]:
@@ -67,36 +32,47 @@ def condition_types(text: str) -> frozenset[str]:
     return types
 
 
-def foreign(node: Node, types: Iterable[str]) -> dict[str, str]:
+def foreign(node: Node, types: Set[str]) -> dict[str, str]:
     """Return the field managers of the node's conditions of these types that others own; empty for one without a manager."""
-    managers = dict(node.metadata.condition_managers)
-    present = {c.type for c in node.status.conditions}
-    return {
-        kind: managers.get(kind, "")
-        for kind in sorted(types)
-        if kind in present and managers.get(kind) != MANAGER
-    }
+    found = node.foreign_conditions(MANAGER)
+    return {kind: found[kind] for kind in sorted(found.keys() & types)}
 
 
-def compare(
-    node: Node, found: Sequence[ProblemCondition] | None, permitted: Set[str]
-) -> ProblemApply | None:
-    """Return the apply that gives a node the conditions that its agent found; None if it has them, or nothing is known."""
-    if found is None:
-        return None
-    others = foreign(node, permitted)
-    wanted = tuple(c for c in found if c.type in permitted and c.type not in others)
-    own = own_conditions(node)
-    if {kind: (c.status, c.reason) for kind, c in own.items()} == {c.type: (_status(c), c.reason) for c in wanted}:  # fmt: skip
-        return None
-    removal = () if wanted else tuple(conditions_removal(node, own.keys()))
-    return ProblemApply(node.metadata.name, node.metadata.uid, wanted, own, removal)
+def condition(found: ProblemCondition, now: float) -> NodeCondition:
+    """Return the node condition of a problem at `now` (Unix seconds)."""
+    status, since = str(found.active), min(found.since or now, now)
+    return NodeCondition(found.type, status, found.reason, since, now, found.message)
 
 
-def own_conditions(node: Node) -> dict[str, NodeCondition]:
-    """Return the node's conditions that are ours, by type."""
-    managers = dict(node.metadata.condition_managers)
-    return {c.type: c for c in node.status.conditions if managers.get(c.type) == MANAGER}
+class ProblemConditions(Mapping[str, Mapping[str, str]]):
+    """Node → type → state of the conditions that its agent found, those of permitted types; a view of `problems`."""
+
+    def __init__(
+        self, problems: NodeProblems, permitted: Set[str], clock: Callable[[], float]
+    ) -> None:
+        """`clock` returns Unix seconds."""
+        self._problems = problems
+        self._permitted = permitted
+        self._clock = clock
+
+    def __getitem__(self, node: str) -> Mapping[str, str]:
+        found = self._problems.of(node)
+        if found is None:
+            return KEPT
+        return {c.type: condition(c, 0.0).state for c in found if c.type in self._permitted}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._problems.nodes())
+
+    def __len__(self) -> int:
+        return len(self._problems.nodes())
+
+    def condition(self, node: str, kind: str, state: str) -> NodeCondition:
+        """Return a condition of a node as its agent found it last."""
+        for found in self._problems.of(node) or ():
+            if found.type == kind:
+                return condition(found, self._clock())
+        return NodeCondition.in_state(kind, state)
 
 
 def acknowledgements(node: Node) -> dict[str, tuple[float, str]]:

@@ -6,8 +6,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
+from evaluator.core.model.node import (
+    ConditionOwner,
+    Node,
+    NodeCondition,
+    NodeMeta,
+    NodeSpec,
+    NodeStatus,
+    Taint,
+)
+from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.core.policy import parse
+from evaluator.core.writes import conditions
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import TaintsAndConditions
 from evaluator.features.node_actions.limit import NodeLimit
@@ -85,7 +95,7 @@ class LiveActions:
             node = self.cluster.nodes.objects[name]
             wanted = plan.taints.get(name, {})
             patch = writes.compare_taints(node, wanted, self.planner.prefixes)
-            state = writes.compare_conditions(node, plan.conditions.get(name, {}))
+            state = conditions.compare(node, plan.conditions.get(name, {}), FIELD_MANAGER)
             if patch is None and state is None:
                 continue
             changed = True
@@ -117,6 +127,9 @@ class LiveActions:
                 at = plan.policies[plan.owners[kind]].since[plan.nodes.position[name]]
                 return self.live.now if at != at else float(at)
 
+            def planned(_node, kind, wanted):
+                return NodeCondition.in_state(kind, wanted)._replace(since=since(kind))
+
             found = [
                 NodeCondition(
                     one["type"],
@@ -124,10 +137,11 @@ class LiveActions:
                     one["reason"],
                     rfc3339.parse(one["lastTransitionTime"]),
                 )
-                for one in state.body(since, lambda _kind: "")
+                for one in state.body(planned)
             ]
         meta = NodeMeta(name=name, uid=name)
-        meta.owned_conditions = frozenset(one.type for one in found)
+        ours = (ConditionOwner(FIELD_MANAGER, applied=True),)
+        meta.condition_owners = tuple((one.type, ours) for one in found)
         return Node(meta, NodeSpec(taints=made), NodeStatus(conditions=found))
 
 

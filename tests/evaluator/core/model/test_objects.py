@@ -174,8 +174,9 @@ def test_own_conditions_are_those_that_we_applied(subresource):
     ready = {"f:status": {"f:conditions": {'k:{"type":"Ready"}': {}}}}
     others = {**entry, "manager": "kubelet", "fieldsV1": ready}
     node = decode_node(json.dumps({"metadata": {"name": "a", "managedFields": [entry, others]}}))
-    wanted = {"plimsoll.io/A"} if subresource else set()
-    assert node.metadata.owned_conditions == wanted
+    wanted = {"plimsoll.io/A": True} if subresource else {}
+    assert node.applied_conditions("plimsoll") == wanted
+    assert node.applied_conditions("plimsoll-problems") == {}
 
 
 def test_condition_that_another_manager_has_written_to_is_not_ours():
@@ -184,6 +185,13 @@ def test_condition_that_another_manager_has_written_to_is_not_ours():
         {"manager": name, "operation": how, "subresource": "status", "fieldsV1": owned}
         for name, how in (("plimsoll", "Apply"), ("npd", "Update"), ("plimsoll", "Update"))
     ]
-    node = decode_node(json.dumps({"metadata": {"name": "a", "managedFields": entries}}))
-    assert node.metadata.owned_conditions == frozenset()
-    assert node.metadata.condition_managers == (("KernelDeadlock", "npd"),)
+    body = {
+        "metadata": {"name": "a", "managedFields": entries},
+        "status": {
+            "conditions": [{"type": "KernelDeadlock"}, {"type": "Ready"}, {"type": "Other"}]
+        },
+    }
+    node = decode_node(json.dumps(body))
+    assert node.applied_conditions("plimsoll") == {"KernelDeadlock": False}
+    assert node.own_conditions("plimsoll") == {}
+    assert node.foreign_conditions("plimsoll") == {"KernelDeadlock": "npd", "Other": ""}

@@ -116,7 +116,7 @@ class EvaluatorRun:
         self.decider = DecisionLoop(
             self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
         )
-        self.plan = NodePlan(node_labels.compare)
+        self.plan = NodePlan(lambda *compared: node_labels.compare(*compared).apply)
         self.cluster.listeners.labels.append(self.plan.changed)
         self.writes = []
 
@@ -159,7 +159,7 @@ class EvaluatorRun:
         self.plan.set_desired(self.decider.latest.labels)
         while self.plan.pending:
             self.plan.step(self.seen, 2)
-        for apply in tuple(self.plan.applies.values()):
+        for apply in tuple(self.plan.writes.values()):
             self.step()
             self.api.apply(apply.node, apply.uid, apply.labels)
             self.writes.append(apply)

@@ -1,4 +1,4 @@
-"""The incremental label plan equals a plan from scratch, for any order of events."""
+"""The incremental plan of writes equals a plan from scratch, for any order of events."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from evaluator.core.model import node_labels
 from evaluator.core.model.node_index import NodeIndex, NodeMask
-from evaluator.core.model.node_labels import LabelApply, LabelConflict, NodeLabels
+from evaluator.core.model.node_labels import LabelApply, NodeLabels
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
-from evaluator.core.writes.node_plan import NodePlan
+from evaluator.core.writes.node_plan import KEPT, NodePlan
 from tests.evaluator.core.writes.from_scratch import label_writes
 from tests.examples import examples
 
@@ -44,6 +44,10 @@ def decided(wanted):
     )
 
 
+def write(node, current, desired):
+    return node_labels.compare(node, current, desired).apply
+
+
 def finish(plan, there):
     while plan.pending:
         plan.step(there.get, 2)
@@ -53,17 +57,9 @@ def finish(plan, there):
 @settings(max_examples=examples(60))
 @given(st.fixed_dictionaries(dict.fromkeys(NODES, seen)), st.lists(events, max_size=12))
 def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
-    plan, wanted, open_conflicts = NodePlan(node_labels.compare), {}, set()
+    plan, wanted = NodePlan(write), {}
     for node in there:
         plan.changed(node)
-
-    def step(limit):
-        told = plan.step(there.get, limit)
-        assert len(told.nodes) <= limit
-        open_conflicts.difference_update(told.ended)
-        assert open_conflicts.isdisjoint(told.began)
-        open_conflicts.update(told.began)
-
     for what, subject, more in happened:
         match what:
             case "node":
@@ -73,22 +69,18 @@ def test_incremental_plan_equals_plan_from_scratch(form, there, happened):
                 wanted = subject
                 plan.set_desired(form(wanted))
             case "step":
-                step(subject)
-    while plan.pending:
-        step(2)
+                assert len(plan.step(there.get, subject)) <= subject
+    finish(plan, there)
     known = {node: found for node, found in there.items() if found}
-    applies, whole = label_writes(known, wanted)
-    assert plan.applies == {apply.node: apply for apply in applies}
-    found = [conflict for conflicts in plan.conflicts.values() for conflict in conflicts]
-    assert sorted(found, key=repr) == sorted(whole, key=repr)
-    assert open_conflicts == set(whole)
+    applies, _ = label_writes(known, wanted)
+    assert plan.writes == {apply.node: apply for apply in applies}
 
 
 @pytest.fixture
 def settled():
     """A plan for two nodes of which one is still to be written; and the nodes."""
     plan, there = (
-        NodePlan(node_labels.compare),
+        NodePlan(write),
         {n: NodeLabels("u", {}, frozenset()) for n in ("node-a", "node-b")},
     )
     for node in there:
@@ -103,29 +95,23 @@ def test_only_changed_nodes_are_planned(settled):
     plan.set_desired({"node-a": {"p": "v"}})
     assert not plan.pending
     plan.set_desired({"node-a": {"p": "v"}, "node-b": {"p": "v"}})
-    assert plan.step(there.get, 10).nodes == ["node-b"]
+    assert plan.step(there.get, 10) == ["node-b"]
     plan.changed("node-a")
-    assert plan.step(there.get, 10).nodes == ["node-a"]
+    assert plan.step(there.get, 10) == ["node-a"]
     assert not plan.pending
 
 
 def test_deleted_node_leaves_the_plan(settled):
     plan, there = settled
-    assert plan.applies == {"node-a": LabelApply("node-a", "u", {"p": "v"})}
+    assert plan.writes == {"node-a": LabelApply("node-a", "u", {"p": "v"})}
     del there["node-a"]
     plan.changed("node-a")
     finish(plan, there)
-    assert plan.applies == {}
+    assert plan.writes == {}
 
 
-def test_conflict_is_reported_when_it_begins_and_ends(settled):
+def test_node_of_which_nothing_is_known_keeps_what_it_has(settled):
     plan, there = settled
-    there["node-a"] = NodeLabels("u", {"p": "theirs"}, frozenset())
-    conflict = LabelConflict("node-a", "p", "v", "theirs")
-    plan.changed("node-a")
-    assert plan.step(there.get, 10).began == [conflict]
-    plan.changed("node-a")
-    step = plan.step(there.get, 10)
-    assert (step.began, step.ended) == ([], [])
-    plan.set_desired({})
-    assert plan.step(there.get, 10).ended == [conflict]
+    plan.set_desired({"node-a": KEPT, "node-b": {"p": "v"}})
+    finish(plan, there)
+    assert [*plan.writes] == ["node-b"]

@@ -20,7 +20,12 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.writes.node_writer import WriteContext
-from evaluator.features.labels.feature import LabelMetrics, NodeLabelController, conflicting_keys
+from evaluator.features.labels.feature import (
+    LabelConflicts,
+    LabelMetrics,
+    conflicting_keys,
+    label_writer,
+)
 from plimsoll.ratelimit import TokenBucket
 from tests.clock import Clock
 from tests.evaluator.core.writes.from_scratch import label_writes
@@ -47,8 +52,9 @@ class Labeling:
             is_leader=self.fence.is_leader,
             rng=rng,
         )
-        self.labeler = NodeLabelController(context, self.metrics)
-        self.cluster.listeners.labels.append(self.labeler.wake)
+        self.conflicts = LabelConflicts(self.cluster, self.metrics)
+        self.labeler = label_writer(context, self.conflicts, self.metrics.label_writes)
+        self.cluster.listeners.labels += [self.conflicts.node_changed, self.labeler.wake]
         self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
     def want(self, **labels):
@@ -127,7 +133,7 @@ async def test_user_labels_are_never_changed(api, world):
     world.want(node_a={"demo": "violating", "other": "1"})
     await api.seen("/api/v1/nodes/node-a", has({"other": "1"}))
     assert await api.labels("node-a") == {"zone": "1", "demo": "mine", "other": "1"}
-    assert world.labeler.conflicts == (LabelConflict("node-a", "demo", "violating", "mine"),)
+    assert world.conflicts.latest == (LabelConflict("node-a", "demo", "violating", "mine"),)
     world.want()
     await api.seen("/api/v1/nodes/node-a", lacks("other"))
     assert await api.labels("node-a") == {"zone": "1", "demo": "mine"}
@@ -135,13 +141,13 @@ async def test_user_labels_are_never_changed(api, world):
 
 async def test_ended_conflict_is_cleared(api, world, until):
     told = []
-    world.labeler.listeners.append(lambda: told.append(world.labeler.conflicts))
+    world.conflicts.listeners.append(lambda: told.append(world.conflicts.latest))
     await api.merge("/api/v1/nodes/node-a", {"metadata": {"labels": {"demo": "mine"}}})
     world.want(node_a={"demo": "violating"})
-    await until(lambda: world.labeler.conflicts)
+    await until(lambda: world.conflicts.latest)
     await api.merge("/api/v1/nodes/node-a", {"metadata": {"labels": {"demo": None}}})
     await api.seen("/api/v1/nodes/node-a", has({"demo": "violating"}))
-    await until(lambda: not world.labeler.conflicts)
+    await until(lambda: not world.conflicts.latest)
     assert [len(conflicts) for conflicts in told] == [1, 0]
 
 
@@ -154,8 +160,8 @@ async def test_unexpected_409_drops_only_the_conflicting_key(api, world, until):
     await api.apply("/api/v1/nodes/node-a", body, "somebody-else")
     world.want(node_a={"shared": "2", "ours": "2"})
     await api.seen("/api/v1/nodes/node-a", has({"shared": "1", "ours": "2"}))
-    await until(lambda: world.labeler.conflicts)
-    assert world.labeler.conflicts == (LabelConflict("node-a", "shared", "2", "1"),)
+    await until(lambda: world.conflicts.latest)
+    assert world.conflicts.latest == (LabelConflict("node-a", "shared", "2", "1"),)
     assert world.written("error") == 0
 
 
@@ -217,7 +223,7 @@ async def test_final_labels_equal_a_plan_from_scratch(api, world, seed):
         seen = [cluster.decode_node(json.dumps(node)) for node in found]
         labels = {node.metadata.name: node.node_labels for node in seen}
         applies, conflicts = label_writes(labels, wanted)
-        return applies, set(conflicts) ^ set(world.labeler.conflicts)
+        return applies, set(conflicts) ^ set(world.conflicts.latest)
 
     for _ in range(60):
         await change()
@@ -374,7 +380,7 @@ async def test_conflicts_on_many_nodes_are_one_repeated_line(
     ]
     world.cluster.nodes.replace(theirs)
     told = []
-    world.labeler.listeners.append(lambda: told.append(len(world.labeler.conflicts)))
+    world.conflicts.listeners.append(lambda: told.append(len(world.conflicts.latest)))
     background(world.labeler.run())
     for turn in range(1, 61):
         on = turn % 2

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry
 
-from evaluator.features.labels.feature import LabelMetrics, NodeLabelController
+from evaluator.features.labels.feature import LabelConflicts, LabelMetrics, label_writer
 from tests.evaluator.core.writes.cancelling import (
     assert_ends_when_cancelled,
     context,
@@ -13,6 +13,7 @@ from tests.evaluator.core.writes.cancelling import (
 async def test_label_loop_ends_when_cancelled():
     def controller():
         metrics = LabelMetrics(CollectorRegistry())
-        return NodeLabelController(context(nothing_decided()), metrics)
+        writes = context(nothing_decided())
+        return label_writer(writes, LabelConflicts(writes.cluster, metrics), metrics.label_writes)
 
     await assert_ends_when_cancelled(controller)

@@ -14,7 +14,12 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.vocabulary import LABELS_ONLY
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
-from evaluator.features.memory.controller import MemoryController, MemoryMetrics
+from evaluator.features.memory.controller import (
+    MemoryMetrics,
+    MemoryWrite,
+    Transitions,
+    memory_writer,
+)
 from evaluator.features.memory.feature import MemoryReport, removals
 from evaluator.features.memory.readings import Held, Memories, WithScores, records, remembered
 from evaluator.features.registry import VOCABULARY
@@ -51,18 +56,16 @@ class World:
         self.metrics = MemoryMetrics(CollectorRegistry())
         self.cluster.listeners.annotations.append(self.changed)
         self.latest = decide([], [], self.store, now=0.0)
-        self.controller = MemoryController(
-            WriteContext(
-                kube=self.kube,
-                cluster=self.cluster,
-                decider=self,
-                bucket=TokenBucket(1e6, 1000),
-            ),
+        context = WriteContext(
+            kube=self.kube, cluster=self.cluster, decider=self, bucket=TokenBucket(1e6, 1000)
+        )
+        transitions = Transitions(
+            context,
             self.memories,
-            self.metrics,
             wall=lambda: self.now,
             cause_of=lambda metric, node, _source: self.causes.get((metric, node), ""),
         )
+        self.controller = memory_writer(context, transitions, self.metrics.writes)
         self.latest = None
 
     def changed(self, name):
@@ -105,8 +108,12 @@ class World:
         while await self.controller._has_work():
             node = next(iter(self.controller._queue))
             del self.controller._queue[node]
-            await self.controller._apply(node, node)
+            await self.write_node(node)
             self.controller.wake(node)
+
+    async def write_node(self, name):
+        """Write the annotation of a node as the writer would, also if it is not planned."""
+        await self.controller._apply(name, MemoryWrite(name, "violates demo"))
 
     async def annotation(self, name="a"):
         found = await self.api.get(f"/api/v1/nodes/{name}")
@@ -179,7 +186,7 @@ async def test_write_from_an_old_version_of_the_node_is_refused_and_counts_nothi
     await world.decide(a=1.0)
     world.cluster.nodes.put(stale)  # a watch that lags behind
     world.now += HOUR
-    await world.controller._apply("a", "a")
+    await world.write_node("a")
     assert world.metrics.writes.labels("error")._value.get() == 1
     assert await world.score() == 1.0
 
@@ -356,7 +363,7 @@ async def test_policy_edited_before_its_verdicts_are_written_counts_nothing(worl
     else:
         world.cluster.policies.put(replace(world.policy, **changes[edit]))
     for node in ("a", "b"):
-        await world.controller._apply(node, node)
+        await world.write_node(node)
     assert (await world.annotation("a"), await world.annotation("b")) == (None, None)
 
 
@@ -366,5 +373,5 @@ async def test_node_deleted_before_its_score_is_written_costs_no_other_node_its_
     await world.plan()
     world.cluster.nodes.drop(world.cluster.nodes.objects["a"])
     for node in ("a", "b"):
-        await world.controller._apply(node, node)
+        await world.write_node(node)
     assert (await world.annotation("a"), await world.score("b")) == (None, 1.0)

@@ -13,7 +13,7 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
-from evaluator.features.node_actions.controller import NodeTaintController
+from evaluator.features.node_actions.controller import taint_writer
 from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
 from evaluator.features.node_actions.types import ActionSettings
@@ -59,7 +59,7 @@ class Tainting:
             decider=self.decided,
             bucket=TokenBucket(rate=1e6, burst=1000),
         )
-        self.controller = NodeTaintController(context, self.metrics.taint_writes, self.planner)
+        self.controller = taint_writer(context, self.planner, self.metrics.taint_writes)
         self.cluster.listeners.actions += [self.planner.changed, self.controller.wake]
         self.planner.listeners.append(self.controller.wake)
 

@@ -4,7 +4,15 @@ from dataclasses import replace
 
 import pytest
 
-from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus, Taint
+from evaluator.core.model.node import (
+    ConditionOwner,
+    Node,
+    NodeCondition,
+    NodeMeta,
+    NodeSpec,
+    NodeStatus,
+    Taint,
+)
 from evaluator.core.policy.vocabulary import LABEL, Actions
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
@@ -18,7 +26,7 @@ def node():
         name="a",
         labels={"demo": "violating", "other": "violating", "theirs": "x"},
         owned_labels=frozenset({"demo", "other"}),
-        owned_conditions=frozenset({"plimsoll.io/Demo"}),
+        condition_owners=(("plimsoll.io/Demo", (ConditionOwner("plimsoll", applied=True),)),),
     )
     taints = [
         Taint("plimsoll.io/ns.demo", "violating", "NoSchedule"),

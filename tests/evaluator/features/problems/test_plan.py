@@ -6,9 +6,12 @@ import msgspec
 import pytest
 
 from evaluator.core.model.node import Node
+from evaluator.core.readings.reported import NodeProblems
+from evaluator.core.writes import conditions
+from evaluator.core.writes.node_plan import NodePlan
 from evaluator.features.problems import plan
-from evaluator.features.problems.plan import MANAGER
-from wire.problems import ProblemCondition
+from evaluator.features.problems.plan import MANAGER, ProblemConditions
+from wire.problems import ProblemCondition, Problems
 
 TYPES = frozenset({"KernelDeadlock", "ReadonlyFilesystem"})
 ACTIVE = ProblemCondition(
@@ -39,9 +42,23 @@ def condition(status: str, reason: str, kind: str = "KernelDeadlock") -> dict[st
     return {"type": kind, "status": status, "reason": reason, "lastTransitionTime": "2026-08-22T08:00:00Z"}  # fmt: skip
 
 
+def compared(known, found):
+    """The apply that gives a node what its agent found, and the conditions in it; None if there is nothing to write."""
+    problems = NodeProblems()
+    if found is not None:
+        problems.report("n", Problems(tuple(found)))
+    wanted = ProblemConditions(problems, TYPES, lambda: NOW)
+    writes = NodePlan(lambda _name, node, states: conditions.compare(node, states, MANAGER))
+    writes.set_desired(wanted)
+    writes.changed("n")
+    writes.step({"n": known}.get, 1)
+    apply = writes.writes.get("n")
+    return apply, None if apply is None else apply.body(wanted.condition)
+
+
 def test_problem_becomes_a_condition_of_a_permitted_type() -> None:
-    apply = plan.compare(node(), [ACTIVE, OTHER], TYPES)
-    assert apply.body(NOW) == [
+    _, body = compared(node(), [ACTIVE, OTHER])
+    assert body == [
         {
             "type": "KernelDeadlock",
             "status": "True",
@@ -67,17 +84,21 @@ def test_problem_becomes_a_condition_of_a_permitted_type() -> None:
     ],
 )  # fmt: skip
 def test_only_changes_of_own_conditions_are_written(present, manager, found, written) -> None:
-    apply = plan.compare(node([present], {"KernelDeadlock": manager}), found, TYPES)
-    assert (None if apply is None else {c.type for c in apply.conditions}) == written
+    apply, body = compared(node([present], {"KernelDeadlock": manager}), found)
+    assert (None if apply is None else {c["type"] for c in body}) == written
     if written == set():
         assert apply.removal[-1] == {"op": "remove", "path": "/status/conditions/1"}
 
 
 def test_transition_time_stays_while_the_status_does() -> None:
     known = node([condition("True", "Other")], {"KernelDeadlock": MANAGER})
-    later = ACTIVE._replace(since=NOW)
-    (entry,) = plan.compare(known, [later], TYPES).body(NOW)
+    _, (entry,) = compared(known, [ACTIVE._replace(since=NOW)])
     assert entry["lastTransitionTime"] == "2026-08-22T08:00:00Z"
+
+
+def test_transition_that_an_agent_dates_in_the_future_is_now() -> None:
+    _, (entry,) = compared(node(), [ACTIVE._replace(since=2 * NOW)])
+    assert entry["lastTransitionTime"] == entry["lastHeartbeatTime"] == "2026-08-22T08:01:40Z"
 
 
 def test_conditions_of_other_reporters_are_named() -> None:
