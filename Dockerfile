@@ -1,6 +1,8 @@
-# Both images, for amd64 and arm64 (--platform linux/amd64,linux/arm64):
+# All images, for amd64 and arm64 (--platform linux/amd64,linux/arm64):
 #   docker build --target agent     -t plimsoll/agent     .
 #   docker build --target evaluator -t plimsoll/evaluator .
+#   docker build --target tools     -t plimsoll/tools     .
+# The command `plimsoll` is in each: in tools with all subcommands, in the others with those of their program.
 # The release adds SBOM and provenance (.github/workflows/release.yaml).
 
 # The digest is that of the index with all platforms, for Python 3.11.16 of 2026-08-25. To take a newer image:
@@ -52,8 +54,16 @@ FROM wheel AS evaluator-installed
 RUN python -m venv --without-pip /opt/plimsoll \
  && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
       --no-index --find-links /wheels "$(echo /dist/*.whl)[evaluator]" \
- && rm -r /opt/plimsoll/lib/python3*/site-packages/agent /opt/plimsoll/lib/python3*/site-packages/sandbox \
+ && rm -r /opt/plimsoll/lib/python3*/site-packages/agent /opt/plimsoll/lib/python3*/site-packages/lab \
+      /opt/plimsoll/lib/python3*/site-packages/sandbox \
       /opt/plimsoll/bin/plimsoll-agent /opt/plimsoll/bin/plimsoll-sandbox /opt/plimsoll/bin/kubectl* \
+ && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
+
+FROM wheel AS tools-installed
+RUN python -m venv --without-pip /opt/plimsoll \
+ && /opt/tools/bin/pip --python /opt/plimsoll/bin/python install --no-cache-dir --no-compile \
+      --no-index --find-links /wheels "$(echo /dist/*.whl)[sandbox]" \
+ && rm -r /opt/plimsoll/bin/kubectl* \
  && python -m compileall -q --invalidation-mode unchecked-hash /opt/plimsoll/lib
 
 # Images have no shell, package manager and setuid files: release/slim.py removes them, and the rest is copied to empty images.
@@ -66,6 +76,11 @@ FROM base AS evaluator-root
 COPY --from=evaluator-installed /opt/plimsoll /opt/plimsoll
 # The command of Telemetry Aware Scheduling's own Deployment, so that changing its image is enough.
 RUN ln -s /opt/plimsoll/bin/plimsoll-evaluator /extender
+COPY release/slim.py /opt/slim.py
+RUN ["python", "/opt/slim.py"]
+
+FROM base AS tools-root
+COPY --from=tools-installed /opt/plimsoll /opt/plimsoll
 COPY release/slim.py /opt/slim.py
 RUN ["python", "/opt/slim.py"]
 
@@ -103,3 +118,20 @@ ENV PYTHONSAFEPATH=1 \
 USER 61012:61012
 EXPOSE 9001 9091 8080
 ENTRYPOINT ["plimsoll-evaluator"]
+
+FROM scratch AS tools
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="plimsoll-tools" \
+      org.opencontainers.image.description="Plimsoll: the command plimsoll, to write, test and try policies" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}"
+COPY --from=tools-root / /
+ENV PYTHONSAFEPATH=1 \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PATH=/opt/plimsoll/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin
+WORKDIR /work
+USER 61013:61013
+ENTRYPOINT ["plimsoll"]

@@ -15,7 +15,7 @@ PLACES = (
     ("Dockerfile", r"(?<=ARG VERSION=)\S+"),
     ("deploy/scheduler/README.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
     ("docs/quickstart-kind.md", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
-    ("examples/record/pod.yaml", r"(?<=kube-plimsoll/evaluator:)[0-9][\w.]*"),
+    ("examples/record/pod.yaml", r"(?<=kube-plimsoll/tools:)[0-9][\w.]*"),
     ("headlamp/package.json", r'(?<=^  "version": ")[^"]+'),
     (
         "headlamp/package-lock.json",

@@ -13,11 +13,14 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from plimsoll import cli
 from release import slim
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-TARGETS = ("agent", "evaluator")
+PROGRAMS = {"agent": "plimsoll-agent", "evaluator": "plimsoll-evaluator", "tools": "plimsoll"}
+"""The entry point of each image."""
+TARGETS = tuple(PROGRAMS)
 
 
 def stages():
@@ -141,11 +144,11 @@ def extras(stage):
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_each_image_has_its_program_and_dependencies(target):
-    assert target in extras(f"{target}-installed")
+    assert {"tools": "sandbox"}.get(target, target) in extras(f"{target}-installed")
     assert extras(f"{target}-installed") <= PROJECT["optional-dependencies"].keys()
     (entrypoint,) = steps(target, "ENTRYPOINT")
-    assert entrypoint == f'["plimsoll-{target}"]'
-    assert f"plimsoll-{target}" in PROJECT["scripts"]
+    assert entrypoint == f'["{PROGRAMS[target]}"]'
+    assert PROGRAMS[target] in PROJECT["scripts"]
 
 
 def closure(requirements):
@@ -169,7 +172,7 @@ def test_every_distribution_in_an_image_is_pinned(target):
     wanted = list(PROJECT["dependencies"])
     for extra in extras(f"{target}-installed"):
         wanted += PROJECT["optional-dependencies"][extra]
-    assert closure(wanted) - PINNED.keys() == set()
+    assert closure(wanted) - {PROJECT["name"]} - PINNED.keys() == set()
 
 
 def test_build_requirements_of_the_wheel_are_pinned():
@@ -229,14 +232,37 @@ def test_exposed_ports_are_those_of_the_programs():
     assert {int(port) for port in exposed.split()} == ports
 
 
-def test_images_have_oci_labels_and_leave_out_other_programs():
-    for target, others in (("agent", {"evaluator", "lab", "sandbox"}), ("evaluator", {"agent", "sandbox"})):  # fmt: skip
-        (labels,) = steps(target, "LABEL")
-        named = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", labels))
-        assert named >= {"title", "description", "licenses", "version", "revision"}
-        (run,) = steps(f"{target}-installed", "RUN")
-        removed = set(re.findall(r"site-packages/(\w+)", run.partition("rm -r")[2]))
-        assert removed == others
+LEFT_OUT = {
+    "agent": {"evaluator", "lab", "sandbox"},
+    "evaluator": {"agent", "lab", "sandbox"},
+    "tools": set(),
+}
+"""The packages that each image does not have."""
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_images_have_oci_labels_and_leave_out_other_programs(target):
+    (labels,) = steps(target, "LABEL")
+    named = set(re.findall(r"org\.opencontainers\.image\.(\w+)=", labels))
+    assert named >= {"title", "description", "licenses", "version", "revision"}
+    (run,) = steps(f"{target}-installed", "RUN")
+    removed = run.partition("rm -r")[2]
+    assert set(re.findall(r"site-packages/(\w+)", removed)) == LEFT_OUT[target]
+    programs = {f"plimsoll-{name}" for name in LEFT_OUT[target] - {"lab"}}
+    assert set(re.findall(r"bin/(plimsoll[\w-]*)", removed)) == programs
+
+
+def test_images_with_a_package_have_the_extras_of_its_subcommands():
+    for target, left_out in LEFT_OUT.items():
+        for found in cli.SUBCOMMANDS.values():
+            if found.module.partition(".")[0] not in left_out:
+                wanted = PROJECT["optional-dependencies"][found.extra]
+                installed = [
+                    text
+                    for extra in extras(f"{target}-installed")
+                    for text in PROJECT["optional-dependencies"][extra]
+                ]
+                assert closure(wanted) <= closure(installed)
 
 
 def test_an_image_keeps_no_shell_package_manager_and_setuid_file(tmp_path):

@@ -25,10 +25,10 @@ from tests.release.test_reproducible import copied
 
 ROOT = Path(__file__).parents[2]
 BASE = os.environ.get("PLIMSOLL_IMAGE_BASE")
-BUDGETS = {"agent": 120, "evaluator": 180}
+BUDGETS = {"agent": 120, "evaluator": 180, "tools": 220}
 """Compressed size in MB: what a node downloads."""
 MIRROR = [f"{name}={os.environ[name]}" for name in ("PIP_INDEX_URL", "CA_CERTIFICATE") if name in os.environ]  # fmt: skip
-USERS = {"agent": 61011, "evaluator": 61012}
+USERS = {"agent": 61011, "evaluator": 61012, "tools": 61013}
 
 pytestmark = [
     pytest.mark.skipif(BASE is None, reason="PLIMSOLL_IMAGE_BASE is not set: see the module"),
@@ -57,7 +57,7 @@ def buildah(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def images(buildah):
-    """Both images by name, built from the Dockerfile on the local base."""
+    """The images by name, built from the Dockerfile on the local base."""
     container = buildah("from", "scratch")
     buildah("copy", "-q", container, BASE, "/")
     path = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
@@ -111,15 +111,13 @@ def test_images_built_again_from_another_checkout_are_the_same_bit_for_bit(build
 
 
 def test_an_image_has_only_its_own_program(roots):
-    for name, others in (
-        ("agent", {"evaluator", "lab", "sandbox"}),
-        ("evaluator", {"agent", "sandbox"}),
-    ):
+    everything = {"agent", "evaluator", "lab", "sandbox"}
+    own = {"agent": {"agent"}, "evaluator": {"evaluator"}, "tools": everything}
+    for name, expected in own.items():
         (packages,) = roots[name].glob("opt/plimsoll/lib/python3*/site-packages")
-        assert (packages / name).is_dir()
-        assert others.isdisjoint(path.name for path in packages.iterdir())
+        assert everything & {path.name for path in packages.iterdir()} == expected
         programs = {path.name for path in (roots[name] / "opt/plimsoll/bin").glob("*plimsoll*")}
-        assert programs == {f"plimsoll-{name}"}
+        assert programs == {"plimsoll", *(f"plimsoll-{one}" for one in expected - {"lab"})}
 
 
 def test_an_image_has_no_shell_package_manager_and_setuid_file(roots):
