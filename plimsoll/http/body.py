@@ -2,8 +2,7 @@
 
 import asyncio
 import contextlib
-import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from http import HTTPStatus
 
 from plimsoll.http.buffers import LARGE, BodyBuffers, use_large_pages
@@ -12,7 +11,9 @@ from plimsoll.http.limits import Budget, Limits
 from plimsoll.http.parser import CONTINUE, Framing
 from plimsoll.http.transport import Transport
 from plimsoll.http.types import Buffer, RejectedRequestError
+from plimsoll.pace import Pace, sliced
 from plimsoll.ratelimit import TokenBucket
+from plimsoll.steps import Steps
 
 _RETRY = (("retry-after", "1"),)
 _FIRST, _LARGEST = 256 << 10, 1 << 20
@@ -21,8 +22,8 @@ _RATED = 64 << 10
 """Bytes of a body that are received before its rate is limited, and at a time after that."""
 _DISCARDED_READS = 1_000
 """Reads per second of data that is dropped, over all connections: 16 MB/s."""
-_SLICE = 0.001
-"""Seconds of work on chunks between two yields to the event loop."""
+_PACE = Pace(rest=0)
+"""Of adding chunks."""
 
 
 class BodyReader:
@@ -178,16 +179,16 @@ class _Chunked:
             if not (data := await stream.some()):
                 cut = f"a body cut short after {self.so_far}"
                 raise RejectedRequestError(HTTPStatus.BAD_REQUEST, cut)
-            begun = time.perf_counter()
-            for part in chunks.parts(data):
-                self._admit(len(self._body) + len(part))
-                self._held.take(len(part))
-                self._body += part
-                if time.perf_counter() - begun > _SLICE:
-                    await asyncio.sleep(0)
-                    begun = time.perf_counter()
+            await sliced(self._adding(chunks.parts(data)), _PACE)
         stream.put_back(chunks.rest)
         return self._body
+
+    def _adding(self, parts: Iterable[Buffer]) -> Steps[None]:
+        for part in parts:
+            self._admit(len(self._body) + len(part))
+            self._held.take(len(part))
+            self._body += part
+            yield
 
 
 async def _wait(rate: TokenBucket) -> None:

@@ -4,50 +4,41 @@ import asyncio
 import functools
 import time
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from contextvars import ContextVar
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
+from plimsoll.pace import Pace, sliced
+from plimsoll.steps import Steps
 
-class Pace(NamedTuple):
-    """Seconds of work on a body before yielding to other requests, and how many times as long it then rests."""
-
-    slice: float
-    rest: float
-
-
-_USUAL = Pace(slice=0.001, rest=1.0)
+_USUAL = Pace()
 _PACE: ContextVar[Pace] = ContextVar("pace", default=_USUAL)
 
 T = TypeVar("T")
 
 
 async def unhurried(pieces: Iterable[T]) -> list[T]:
-    """Return the pieces of a body, yielding to the event loop before, between and after them.
+    """Return the pieces of a body, yielding to the event loop before, between and after them."""
+    return await stepwise(_collected(pieces))
 
-    After them: what they were made from is often freed next.
+
+async def stepwise(steps: Steps[T]) -> T:
+    """Return the result of steps, yielding to the event loop before, between and after them.
+
+    After them: what it was made from is often freed next.
     """
     await asyncio.sleep(0)
-    pace = _PACE.get()
-    made, begun = [], time.perf_counter()
+    result, _ = await sliced(steps, _PACE.get())
+    await asyncio.sleep(0)
+    return result
+
+
+def _collected(pieces: Iterable[T]) -> Steps[list[T]]:
+    made: list[T] = []
     for piece in pieces:
         made.append(piece)
-        if (worked := time.perf_counter() - begun) > pace.slice:
-            await asyncio.sleep(pace.rest * worked)
-            begun = time.perf_counter()
-    await asyncio.sleep(0)
+        yield
     return made
-
-
-async def stepwise(steps: Generator[None, None, T]) -> T:
-    """Return the result of a generator, yielding to the event loop between its steps."""
-    results: list[T] = []
-
-    def run() -> Iterator[None]:
-        results.append((yield from steps))
-
-    await unhurried(run())
-    return results[0]
 
 
 class Paced:

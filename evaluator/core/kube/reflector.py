@@ -6,10 +6,8 @@ that is not ended in time is dead.
 """
 
 import asyncio
-import math
 import random
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -20,6 +18,8 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import UNREADABLE
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.pace import Pace, sliced
+from plimsoll.steps import Steps
 
 log = logs.get(__name__)
 
@@ -38,8 +38,8 @@ _ENOUGH = 3
 
 UNSERVED_PAUSE = 1.5
 """Longest retry delay in seconds while the kind is not served: its CRD may be installed at any time."""
-_SLICE = 0.001
-"""Seconds of decoding before yielding to the event loop. A single policy may take as long."""
+_PACE = Pace(rest=0)
+"""Of decoding a page. A single policy may take as long as a slice."""
 
 
 class Sink(Protocol[T]):
@@ -100,7 +100,7 @@ class Reflector(Generic[T]):
         grace: float = WATCH_GRACE,
         unserved_pause: float = UNSERVED_PAUSE,
         rng: random.Random | None = None,
-        clock: Callable[[], float] = time.perf_counter,
+        pace: Pace = _PACE,
     ) -> None:
         self._kube = kube
         self._resource = resource
@@ -110,7 +110,7 @@ class Reflector(Generic[T]):
         self._unserved = unserved
         self._unserved_pause = unserved_pause
         self._served = True
-        self._clock = clock
+        self._pace = pace
         self._longest_watch = longest_watch
         self._grace = grace
         self._steady = min(_STEADY, longest_watch / 4)
@@ -192,14 +192,15 @@ class Reflector(Generic[T]):
         A page is megabytes of JSON: decoding yields to the event loop, and the page is freed before the next request.
         """
         page = await self._kube.list_page(self._resource, more)
-        turn_over = -math.inf
-        for item in page.items:
-            if self._clock() >= turn_over:
-                await asyncio.sleep(0)
-                turn_over = self._clock() + _SLICE
+        await asyncio.sleep(0)
+        await sliced(self._decoding(page.items, objects), self._pace)
+        return page.more, page.resource_version
+
+    def _decoding(self, items: Iterable[msgspec.Raw], objects: list[T]) -> Steps[None]:
+        for item in items:
             if (obj := self._read(item)) is not None:
                 objects.append(obj)
-        return page.more, page.resource_version
+            yield
 
     async def _follow(self) -> None:
         """Watch until a list is requested."""

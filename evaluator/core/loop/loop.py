@@ -38,7 +38,8 @@ from evaluator.core.readings.node_conditions import reported
 from evaluator.core.readings.peer_metrics import base_metric
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 from evaluator.core.readings.peers import LabelGroups
-from plimsoll.steps import Steps
+from plimsoll.pace import Pace, sliced
+from plimsoll.steps import Steps, finished
 from plimsoll.text import counted
 from plimsoll.wakeup import WakeUp
 
@@ -105,7 +106,7 @@ class DecisionLoop:
         self.holds: Holds | None = None
         """Returns the nodes that stay in violation of a policy although no rule matches."""
         self._stuck = isolation.stuck if isolation is not None else tuple
-        self._slice = slice_
+        self._pace = Pace(slice_, wait=self._until_answered)
         self._gauges = PolicyGauges(metrics)
         self.followers: list[Follower] = [self._gauges.show]
         """Take over each new decision in steps, after `listeners`."""
@@ -205,22 +206,10 @@ class DecisionLoop:
             wait = self._decisions.valid_until - self._clock()
             await self._wakeup.wait(max(0.0, wait) + _PAUSE if wait < _FOREVER else None)
             await self._until_answered()
-            worked = 0.0 if self._cluster.waiting_for else await self._evaluate_in_slices()
+            worked = 0.0
+            if not self._cluster.waiting_for:
+                worked = (await sliced(self._evaluation(), self._pace)).seconds
             await asyncio.sleep(max(_PAUSE, min(_REST * worked, _LONGEST_REST)))
-
-    async def _evaluate_in_slices(self) -> float:
-        """Evaluate in slices, yielding to the event loop between them; returns CPU seconds.
-
-        CPU time, because on a busy machine wall time would lengthen the pauses.
-        """
-        worked, begun = 0.0, time.thread_time()
-        for _ in self._evaluation():
-            if (spent := time.thread_time() - begun) >= self._slice:
-                worked += spent
-                await asyncio.sleep(spent)
-                await self._until_answered()
-                begun = time.thread_time()
-        return worked + time.thread_time() - begun
 
     async def _until_answered(self) -> None:
         """Wait while a request is in progress: each of its loop iterations would otherwise wait for a slice."""
@@ -231,10 +220,9 @@ class DecisionLoop:
 
     def evaluate(self) -> None:
         """Evaluate now, swap the result and call the listeners."""
-        for _ in self._evaluation():
-            pass
+        finished(self._evaluation())
 
-    def _evaluation(self) -> Iterator[None]:
+    def _evaluation(self) -> Steps[None]:
         """Evaluate in steps; inputs are taken in the first step."""
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)

@@ -29,6 +29,8 @@ from evaluator.features.gangs.metrics import GangMetrics, bind_gauges
 from evaluator.features.gangs.ungater import UngateResult
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.pace import Pace, sliced
+from plimsoll.steps import Steps
 from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
@@ -37,8 +39,8 @@ _SETTLE = 0.01
 """Seconds from a change to a decision, so that changes that come together cause one decision."""
 _REST = 5
 """Pause after a decision, as a multiple of its CPU time: decisions take at most a sixth of one core."""
-_SLICE = 0.001
-"""Seconds of work between two yields to the event loop; each pause is as long as the work."""
+_PACE = Pace()
+"""Of a decision: each pause is as long as the work before it."""
 _LONGEST_WAIT = 60.0
 """The longest wait in seconds: deadlines are wall-clock times, and the clock may be set back."""
 _PATIENCE = 10.0
@@ -196,7 +198,7 @@ class GangController:
 
     async def _decide(self) -> None:
         listed = self._listed
-        decisions, worked = await self._decide_in_slices()
+        decisions, worked = await sliced(self._deciding(), _PACE)
         if self._listed is not listed or not self._may_decide():
             return  # computed from data that is no longer valid
         self._metrics.gang_decide_seconds.observe(worked)
@@ -212,10 +214,9 @@ class GangController:
             await self._caught_up(done)
         await asyncio.sleep(max(0.0, _REST * worked - self._settle))
 
-    async def _decide_in_slices(self) -> tuple[GangDecisions, float]:
-        """Return a decision and its CPU seconds; yields to the event loop so that kube-scheduler's requests are not delayed."""
-        worked, begun, now = 0.0, time.thread_time(), self._moment()
-        steps = deciding(
+    def _deciding(self) -> Steps[GangDecisions]:
+        now = self._moment()
+        return deciding(
             self._index.gangs,
             self._tracker.capacity(),
             self._memory,
@@ -223,16 +224,6 @@ class GangController:
             now=now,
             random=self._random,
         )
-        while True:
-            try:
-                next(steps)
-            except StopIteration as done:
-                decisions: GangDecisions = done.value
-                return decisions, worked + time.thread_time() - begun
-            if (spent := time.thread_time() - begun) >= _SLICE:
-                worked += spent
-                await asyncio.sleep(spent)
-                begun = time.thread_time()
 
     async def _release(self, releases: Sequence[GangRelease]) -> list[GangRelease]:
         """Execute releases; return those with at least one removed gate, each with the ungated pods."""

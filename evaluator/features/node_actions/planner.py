@@ -17,13 +17,12 @@ from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
 from evaluator.features.node_actions.writes import own_taints
-from plimsoll.steps import Steps
+from plimsoll.pace import Pace, sliced
 from plimsoll.wakeup import WakeUp
 
 _REST = 0.02
 """Seconds between two plans."""
-_SLICE = 0.001
-"""Seconds of work before yielding to the event loop."""
+_PACE = Pace(rest=0)
 
 
 class NodeActionMetrics:
@@ -163,7 +162,7 @@ class NodeActionPlanner:
         steps = planning(
             self._decider.latest, observed, self.latest, self._settings(), now=self.clock()
         )
-        self.latest = await _in_slices(steps)
+        self.latest = (await sliced(steps, _PACE)).result
         self.ready = True
         self._show(self.latest)
         for listener in self.listeners:
@@ -181,17 +180,3 @@ class NodeActionPlanner:
             self._metrics.acted_nodes.remove(key)
             self._metrics.held_back_nodes.remove(key)
         self._shown = frozenset(limited)
-
-
-async def _in_slices(steps: Steps[ActionPlan]) -> ActionPlan:
-    """Run all steps, and yield to the event loop between slices of about a millisecond."""
-    begun = time.perf_counter()
-    while True:
-        try:
-            next(steps)
-        except StopIteration as done:
-            plan: ActionPlan = done.value
-            return plan
-        if time.perf_counter() - begun > _SLICE:
-            await asyncio.sleep(0)
-            begun = time.perf_counter()

@@ -20,14 +20,15 @@ from evaluator.features.pages.targets import Resource, Target, Targets
 from plimsoll import VERSION, rfc3339
 from plimsoll.fairlock import FairLock
 from plimsoll.html import assets, headers
-from plimsoll.http.pieces import Pace, Paced
+from plimsoll.http.pieces import Paced
 from plimsoll.http.types import Request, Response
+from plimsoll.pace import Pace
 
 _WAITING = 9
 """Clients that may wait while a page is built: ten browsers that refresh at once are all answered."""
 _RETRY = 1.0
 """Seconds after which a live page asks again, at least."""
-_USUAL, _LIVE = Pace(slice=0.001, rest=1.0), Pace(slice=0.0002, rest=3.0)
+_USUAL, _LIVE = Pace(), Pace(slice=0.0002, rest=3.0)
 """Of pages that a person waits for, and of those that their script fetches again: kube-scheduler's requests go first."""
 _POLICIES = 50
 """Policies on one page: each has a strip over all nodes."""

@@ -4,7 +4,8 @@ import asyncio
 
 import pytest
 
-from plimsoll.http.pieces import Pace, Paced, unhurried
+from plimsoll.http.pieces import Paced, unhurried
+from plimsoll.pace import Pace
 from tests.patience import PATIENCE
 
 

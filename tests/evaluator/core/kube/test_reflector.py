@@ -10,6 +10,7 @@ from aiohttp import web
 from evaluator.core.kube.reflector import UNSERVED_PAUSE, Reflector
 from evaluator.core.kube.resources import NODES
 from evaluator.core.kube.transport import LONGEST_LINE, KubeError
+from plimsoll.pace import Pace
 from tests.patience import PATIENCE
 
 
@@ -440,11 +441,9 @@ async def test_decoding_yields_between_two_slow_objects(
     connect, stub_server, answer, rng, background
 ):
     """As with 200 policies of a megabyte at startup: /healthz must be answered meanwhile."""
-    now, turns = 0.0, 0
+    turns = 0
 
-    def slowly(raw):
-        nonlocal now
-        now += 0.01
+    def noting(raw):
         return decode(raw), turns
 
     class Pairs(ListedObjects):
@@ -463,6 +462,6 @@ async def test_decoding_yields_between_two_slow_objects(
     copy = Pairs()
     kube = await connect(stub_server.url)
     background(others())
-    background(Reflector(kube, NODES, slowly, copy, rng=rng, clock=lambda: now).run())
+    background(Reflector(kube, NODES, noting, copy, rng=rng, pace=Pace(slice=0.0)).run())
     await copy.until(lambda: len(copy.objects) == 20)
     assert len(set(copy.turns)) == 20

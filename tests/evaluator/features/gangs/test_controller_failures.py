@@ -10,6 +10,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.features.gangs import controller
 from evaluator.features.gangs.controller import UNLISTED
 from evaluator.features.gangs.core.types import GangState
+from plimsoll.pace import Pace
 from tests.evaluator.features.gangs.replicas import PODS, another_decision, bind, free, going, known
 
 
@@ -78,7 +79,7 @@ async def test_decision_interrupted_by_a_leadership_change_is_dropped(
     api, replica, held, until, monkeypatch
 ):
     """The decision yields to the event loop, so anything may happen meanwhile."""
-    monkeypatch.setattr(controller, "_SLICE", 0.0)
+    monkeypatch.setattr(controller, "_PACE", Pace(slice=0.0))
     one = await replica(leads=False)
     loop = asyncio.get_running_loop()
     capacity, listed = one.gang_controller._tracker.capacity, loop.create_future()
