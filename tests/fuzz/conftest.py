@@ -1,14 +1,12 @@
 """The corpus of each target: valid inputs, and inputs that once failed."""
 
-from pathlib import Path
-
 import pytest
 
-CORPUS = Path(__file__).parent / "corpus"
+from tests.fuzz.corpora import CORPORA
 
 
 def _kept(name: str) -> list[bytes]:
-    return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
+    return [path.read_bytes() for path in sorted(CORPORA[name].iterdir())]
 
 
 @pytest.fixture(scope="session")

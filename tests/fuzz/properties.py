@@ -1,8 +1,13 @@
 """Properties of every decoder of foreign input: it raises only its own error with a sentence, at bounded cost."""
 
 import contextlib
+import json
 import signal
 import tracemalloc
+
+import msgspec
+
+from evaluator.core.model.names import UNREADABLE
 
 LONGEST = 1000
 """Characters in a sentence: readable, and short enough for a header, a status and a log line."""
@@ -54,3 +59,29 @@ def held_at_most(peak):
     finally:
         tracemalloc.stop()
     assert held <= peak, f"{held} bytes held"
+
+
+def as_text(data):
+    return data.decode("utf-8", "replace")
+
+
+def is_json(data):
+    try:
+        msgspec.json.decode(data, type=msgspec.Raw)
+        msgspec.json.decode(data)
+    except UNREADABLE:
+        return False
+    return True
+
+
+def as_json(data, only=dict):
+    """The standard library's result for valid JSON; None otherwise."""
+    try:
+        found = json.loads(bytes(data).decode("utf-8"), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, only) else None
+
+
+def _refuse(name):
+    raise ValueError(f"{name} is no JSON")

@@ -4,10 +4,13 @@ One table for the corpus, Hypothesis and the coverage-guided fuzzer.
 """
 
 import asyncio
+import importlib
 import json
 import math
 import tempfile
+from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path, PurePath
 
 import msgspec
@@ -32,30 +35,13 @@ from evaluator.core.model import api_status
 from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.pod import Pod
-from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.resources import Resource
-from evaluator.core.policy.decide import decide
-from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.readings.store import Store
 from evaluator.core.sources import custom_metrics, prometheus_vector
 from evaluator.core.sources.agents.authn import TokenAuthenticator
 from evaluator.core.sources.agents.stream import StreamProtocol, parse
 from evaluator.core.sources.answer import MeasurementTime, SourceError, moment
 from evaluator.core.sources.custom_metrics import CustomMetrics
 from evaluator.core.sources.prometheus import parse_queries
-from evaluator.features.gangs.core import admission
-from evaluator.features.gangs.core.controllers import (
-    KINDS,
-    ControllerEvent,
-    ControllerObject,
-    PodController,
-    last_failure,
-)
-from evaluator.features.gangs.core.membership import Membership, Owner
-from evaluator.features.gangs.core.messages import CreateFailure, GangContext, blockers
-from evaluator.features.gangs.core.podgroup import GangKey, PodGroup
-from evaluator.features.status.controller import transitions
-from evaluator.features.status.plan import ReportedState, previously_reported, statuses
 from evaluator.tools.check import main
 from evaluator.tools.check.report import describe
 from evaluator.tools.configure_scheduler import configuration, staticpod
@@ -64,8 +50,9 @@ from plimsoll.durations import duration
 from plimsoll.http.chunks import Chunks
 from plimsoll.http.parser import RequestParser
 from plimsoll.http.types import RejectedRequestError
+from tests.fuzz.corpora import FEATURES
 from tests.fuzz.http_requests import BOOK
-from tests.fuzz.properties import LONGEST, documented, fits
+from tests.fuzz.properties import LONGEST, as_json, as_text, documented, fits, is_json
 from tests.fuzz.rules import a_pattern, an_expression
 from wire import codec
 
@@ -86,7 +73,7 @@ def extender_args(data):
         scores = NodeScores(nodes, np.arange(len(nodes)), np.full(len(nodes), 10))
         ranked = json.loads(protocol.encode_priorities(scores))
         assert [(one["Host"], one["Score"]) for one in ranked] == list(scores.pairs())
-        if (given := _json(data)) is not None:
+        if (given := as_json(data)) is not None:
             _is_what_was_asked(args, given)
             _keeps_what_passes(args, json.loads(answer), failed)
 
@@ -131,58 +118,21 @@ def a_pod_to_place(data):
         assert all(isinstance(word, str) for word in (found.name, found.uid, found.kind))
 
 
-def an_admission_review(data):
-    with documented(admission.BadReviewError):
-        told = json.loads(admission.answer(data).body)["response"]
-        assert told["allowed"] is True, "a pod was rejected"
-        if (given := _json(data)) is not None:
-            assert told["uid"] == given["request"]["uid"]
-
-
-class _ControllerWithEvents(msgspec.Struct):
-    controller: ControllerObject
-    events: list[ControllerEvent]
-
-
-def a_gang_context(data):
-    """A controller and its events, with any content that a tenant can write."""
-    with documented(*UNREADABLE):
-        decoded = msgspec.json.decode(data, type=_ControllerWithEvents)
-        pods = (lacking("a"), lacking("b"))
-        for version, kind in KINDS:
-            owner = Owner(kind, "train", "o", version)
-            controller = PodController(owner, decoded.controller)
-            message = controller.create_failure or last_failure(decoded.events)
-            failures = {"o": CreateFailure(str(owner), message)} if message else {}
-            context = GangContext({"o": controller}, failures)
-            for sentence in blockers(PodGroup(GangKey("ns", "train"), pods), context):
-                fits(sentence)
-
-
-def lacking(name):
-    """One pod of a gang of three."""
-    about = Membership("train", 3, owner=Owner("Job", "train", "o"), gated=True)
-    state = {"kind": "train", "node": "", "phase": "Pending", "bound": None, "created": 0.0}
-    signs = {"leaving": False, "ready": False, "restarts": 0, "crashing": False, "crashed": None}
-    fields = {"namespace": "ns", "name": name, "uid": name, "requests": ()}
-    return PodRecord(**fields, **state, **signs, extra=about)
-
-
 def a_quantity(data):
     with documented(ValueError):
-        assert math.isfinite(quantity.parse(_text(data)))
+        assert math.isfinite(quantity.parse(as_text(data)))
 
 
 def a_duration(data):
     with documented(ValueError):
-        seconds = duration(_text(data))
+        seconds = duration(as_text(data))
         assert math.isfinite(seconds)
         assert seconds >= 0
 
 
 def a_policy(data):
     """`data` is the spec, of any shape: the CRD may lack validation."""
-    if not _is_json(data):
+    if not is_json(data):
         return
     raw = b'{"metadata":{"name":"demo","namespace":"default","generation":1},"spec":%s}' % data
     _policy(decode_policy(msgspec.Raw(raw)))
@@ -198,27 +148,10 @@ def _policy(found):
             fits(str(rule))
             assert math.isfinite(rule.target)
             assert math.isfinite(rule.options.for_seconds + rule.options.clear_after)
-    for condition in _status(found).conditions:
-        assert len(condition.message) <= 32_768, "more than a condition can hold"
-
-
-def a_status(data):
-    """A policy's status with any content: users may have write access to it."""
-    if isinstance(said := _json(data), dict):
-        now = ReportedState(frozenset(), frozenset())
-        assert previously_reported(said, now, 1).violated <= set(StrategyName)
-        for status, since in transitions(said).values():
-            assert isinstance(status + since, str)
-
-
-def _status(found):
-    store = Store(stale_after=30.0, started=0.0)
-    store.subscribe(found.metrics)
-    return dict(statuses(decide([found], ["node-a"], store, now=1.0), ()))[found.key]
 
 
 def a_manifest(data):
-    for found in (one.findings for one in main.check_text("a.yaml", _text(data))):
+    for found in (one.findings for one in main.check_text("a.yaml", as_text(data))):
         for line in found.lines():
             assert line.isprintable()
             assert len(line) <= LONGEST or line.strip() in map(str.strip, found.meanings)
@@ -261,7 +194,7 @@ def _readings(answer):
 
 
 def a_date(data):
-    found = moment(_text(data), here=500.0, wall=7.0)
+    found = moment(as_text(data), here=500.0, wall=7.0)
     assert found.here == 500.0
     assert math.isfinite(found.there)
 
@@ -281,7 +214,7 @@ def an_api_group(data):
 
 
 def a_refusal(data):
-    said = api_status.read(data, _text(data))
+    said = api_status.read(data, as_text(data))
     fits(str(KubeError(422, f"PATCH /x: 422 {said.message}", causes=said.causes)))
     assert said.retry_after is None or math.isfinite(said.retry_after)
 
@@ -372,14 +305,14 @@ def a_kubeconfig(data):
 
 def some_queries(data):
     with documented(ValueError):
-        for metric, query in parse_queries(_text(data)).items():
+        for metric, query in parse_queries(as_text(data)).items():
             assert metric
             assert query.strip()
 
 
 def a_web_config(data):
     with documented(webconfig.WebConfigError):
-        found = webconfig.parse(_text(data), PurePath("/etc/plimsoll"))
+        found = webconfig.parse(as_text(data), PurePath("/etc/plimsoll"))
         assert found.rate_limit.burst >= 0
         assert math.isfinite(found.rate_limit.seconds)
 
@@ -411,7 +344,7 @@ def _by_the_book(refused):
 
 
 def a_scheduler_configuration(data):
-    given = _json(data, only=object)
+    given = as_json(data, only=object)
     with documented(configuration.ConfigurationError):
         made = configuration.with_extender(given, configuration.ExtenderEntry("http://127.0.0.1:1"))
         assert made["extenders"][-1]["urlPrefix"] == "http://127.0.0.1:1"
@@ -421,7 +354,7 @@ def a_scheduler_configuration(data):
 
 
 def a_static_pod(data):
-    text = _text(data)
+    text = as_text(data)
     folder, config = "/etc/plimsoll", "/etc/plimsoll/kube-scheduler-1.yaml"
     with documented(staticpod.ManifestError):
         staticpod.flags(text)
@@ -438,34 +371,7 @@ def a_text_file(data):
             assert len({promtext.identity(one) for one in family.samples}) == len(family.samples)
 
 
-def _text(data):
-    return data.decode("utf-8", "replace")
-
-
-def _is_json(data):
-    try:
-        msgspec.json.decode(data, type=msgspec.Raw)
-        msgspec.json.decode(data)
-    except UNREADABLE:
-        return False
-    return True
-
-
-def _json(data, only=dict):
-    """The standard library's result for valid JSON; None otherwise."""
-    try:
-        found = json.loads(bytes(data).decode("utf-8"), parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, only) else None
-
-
-def _refuse(name):
-    raise ValueError(f"{name} is no JSON")
-
-
-TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    "admission": an_admission_review,
+_TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "date": a_date,
     "duration": a_duration,
     "event": an_event,
@@ -485,14 +391,35 @@ TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "refusal": a_refusal,
     "report": a_report,
     "request": a_request,
-    "gang_context": a_gang_context,
     "scheduler": a_scheduler_configuration,
     "staticpod": a_static_pod,
-    "status": a_status,
     "textfile": a_text_file,
     "tokenreview": a_token_review,
     "frontproxy": a_front_proxy,
     "vector": a_vector,
     "webconfig": a_web_config,
 }
+
+
+def _of_features():
+    """Yield the tables of features."""
+    for path in sorted(FEATURES.glob("*/fuzz.py")):
+        yield importlib.import_module(f"tests.evaluator.features.{path.parent.name}.fuzz").TARGETS
+
+
+def _each(functions, data):
+    for function in functions:
+        function(data)
+
+
+def _merged(*tables):
+    """All targets; for a name in several tables, one that runs each."""
+    found = defaultdict(list)
+    for table in tables:
+        for name, function in table.items():
+            found[name].append(function)
+    return {name: partial(_each, functions) for name, functions in sorted(found.items())}
+
+
+TARGETS: Mapping[str, Callable[[bytes], None]] = _merged(_TARGETS, *_of_features())
 """By the name of its corpus folder."""

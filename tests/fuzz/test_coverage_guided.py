@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fuzz.corpora import CORPORA
 from tests.fuzz.targets import TARGETS
 
 HERE = Path(__file__).parent
@@ -30,7 +31,7 @@ def test_only_documented_exceptions_are_raised(name, tmp_path):
         (
             *(sys.executable, "-P", HERE / "coverage_guided.py", name),
             *(f"-max_total_time={SECONDS}", "-max_len=4096", "-timeout=30", "-rss_limit_mb=1024"),
-            *(f"-artifact_prefix={tmp_path}/", found, HERE / "corpus" / name),
+            *(f"-artifact_prefix={tmp_path}/", found, CORPORA[name]),
         ),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
