@@ -28,6 +28,7 @@ check: $(STAMP)  ## lint, format, types, imports, names, layout and generated fi
 	$(BIN)/lint-imports
 	$(BIN)/python -P checks/tree.py
 	$(BIN)/python -P checks/exceptions.py
+	$(BIN)/python -P checks/features.py
 	$(BIN)/python -P docs/generate.py --check
 
 bench: $(STAMP)  ## run all benchmarks; writes bench/results/latest.json

@@ -34,6 +34,8 @@ from tests.workers import (  # noqa: F401  hooks
     pytest_xdist_make_scheduler,
 )
 
+FEATURES = Path(__file__).parents[1] / "evaluator/features"
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -81,6 +83,13 @@ def _templates_are_compiled_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         compiled.share(patch)
         yield
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Skip tests of features that were deleted: those that the mark `features` names."""
+    needed = {name for mark in item.iter_markers("features") for name in mark.args}
+    if missing := sorted(name for name in needed if not (FEATURES / name).is_dir()):
+        item.add_marker(pytest.mark.skip(reason=f"without {', '.join(missing)}"))
 
 
 def pytest_sessionfinish() -> None:

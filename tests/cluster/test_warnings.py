@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from evaluator.features.scorers.derived import DERIVED_METRICS
+from evaluator.features.registry import VOCABULARY
 from sandbox import manifests
 from sandbox.client.client import ensure
 from sandbox.client.objects import ObjectKind
@@ -88,7 +88,7 @@ async def test_omitted_parts_are_admitted_with_a_warning(apply):
 
 async def test_per_pod_rules_warn_about_durations(apply):
     """The warnings list all strategies that the evaluator knows."""
-    for metric in sorted(DERIVED_METRICS):
+    for metric in sorted(VOCABULARY.derived):
         rules = [{**RULE, "metricname": metric, "for": "30s"}]
         (said,) = apply({"dontschedule": {"rules": rules}})
         assert said.startswith("for and clearAfter have no effect")

@@ -9,6 +9,7 @@ import yaml
 
 from evaluator.config import Settings
 from evaluator.features.gangs import webhook
+from evaluator.features.gangs.core.controllers import KINDS
 from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
@@ -17,6 +18,7 @@ from sandbox.client.objects import EVENTS, NAMESPACES, NODES, PODS
 from sandbox.controllers.nodes import node_object
 from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
+from tests.deploy.test_rbac import CONTROLLERS
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
 
@@ -110,6 +112,9 @@ class TestGrouping:
         assert admitted["ops"] == [
             {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
         ]
+
+    def test_roles_are_tested_with_every_kind_of_controller(self):
+        assert {(version, resource) for (version, _), resource in KINDS.items()} == {*CONTROLLERS}
 
     def test_nothing_listens_without_the_component(self, with_components):
         objects = with_components("core", "gangs")

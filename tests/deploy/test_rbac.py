@@ -16,12 +16,17 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelApply
 from evaluator.core.sources.custom_metrics import path_of
-from evaluator.features.gangs.core.controllers import KINDS
-from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
-REWARDS = {"namespace": "plimsoll", "name": REWARD_CONFIG_MAP}
+REWARDS = {"namespace": "plimsoll", "name": "plimsoll-rewards"}
+CONTROLLERS = [
+    ("batch/v1", "jobs"),
+    ("apps/v1", "statefulsets"),
+    ("apps/v1", "replicasets"),
+    ("v1", "replicationcontrollers"),
+]
+"""API version and resource of the controllers of pods."""
 RESOURCES = [
     (one,) for _, one in inspect.getmembers(resources) if isinstance(one, resources.APIResource)
 ]
@@ -45,7 +50,7 @@ EXAMPLES = {
     "get_pod": [("ns", "p")],
     "list_pods": [("ns",)],
     "patch_pod": [("ns", "p", [])],
-    "read_controller": [(version, resource, "ns", "c") for (version, _), resource in KINDS.items()],
+    "read_controller": [(*controller, "ns", "c") for controller in CONTROLLERS],
     "list_events_about": [("ns", "u")],
     "annotate_pod": [("ns", "p", "u", {})],
     "create_event": [({"metadata": {"namespace": "ns"}},)],

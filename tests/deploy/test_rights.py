@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from evaluator.config import Settings
-from evaluator.features.gangs.core.membership import GATE
 from plimsoll import flags
 from plimsoll.commandline import Parser
 from sandbox.client.client import ApiError, Client, ensure
@@ -162,7 +161,7 @@ def gang(name, owner=None, **labels):
         meta["ownerReferences"] = [owner]
     spec = {
         "automountServiceAccountToken": False,
-        "schedulingGates": [{"name": GATE}],
+        "schedulingGates": [{"name": "plimsoll.io/gang"}],
         "containers": [{"name": "c", "image": "none"}],
     }
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}

@@ -6,11 +6,6 @@ from urllib.parse import urlsplit
 import pytest
 import yaml
 
-from evaluator.config import Settings
-from evaluator.features.scorers import registry
-from plimsoll import flags
-from plimsoll.commandline import Parser
-
 DEPLOY = Path(__file__).parents[2] / "deploy"
 CONFIGURATIONS = sorted(path.name for path in (DEPLOY / "scheduler").glob("*.yaml"))
 
@@ -76,28 +71,3 @@ def test_each_extender_has_its_own_path(listed):
     paths = [urlsplit(extender["urlPrefix"]).path for extender in listed]
     assert len(set(paths)) == len(paths)
     assert {path.rpartition("/")[0] for path in paths} <= {"", "/scorers"}
-
-
-def test_component_enables_what_the_configuration_uses(with_components):
-    """With the same weights, so that the sum of /explain?pod= is that of kube-scheduler."""
-    (deployment,) = [
-        obj
-        for obj in with_components("evaluator", "scorers")
-        if obj["kind"] == "Deployment" and obj["metadata"]["name"] == "plimsoll-evaluator"
-    ]
-    args = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    told = flags.parse_settings(Settings, Parser("evaluator", about=""), argv=args, env={})
-    listed = {urlsplit(one["urlPrefix"]).path: one for one in extenders("scorers.yaml")}
-    policies = listed.pop("/scheduler")
-    weights = {path.removeprefix("/scorers/"): one["weight"] for path, one in listed.items()}
-    assert set(told.enabled_scorers) == set(weights)
-    assert told.weights_of_scorers == weights | {"policies": policies["weight"]}
-    assert set(weights) <= set(registry.known())
-
-
-def test_only_filtering_scorers_have_a_filter_verb(listed):
-    """A scorer without a predicate has no filter verb."""
-    for extender in listed:
-        name = urlsplit(extender["urlPrefix"]).path.removeprefix("/scorers/")
-        if name in registry.BUILT_IN and "filterVerb" in extender:
-            assert registry.load(Settings(scorers=(name,)))[name].predicates

@@ -1,24 +1,26 @@
-"""The extender port with mutual TLS: only a scheduler with a certificate of the CA is accepted."""
+"""A port with mutual TLS: only a client with a certificate of the CA is accepted."""
 
 import asyncio
 import json
 import shutil
 import ssl
+from http import HTTPStatus
 
 import aiohttp
 import pytest
 
 from evaluator.core import tls
 from evaluator.core.http.ports import SharedRoutes
+from evaluator.core.http.responses import RouteGroup
 from evaluator.core.metrics import Metrics
-from evaluator.core.policy.decide import Decisions
 from evaluator.core.tls import TlsError
-from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
+from plimsoll.http.routes import Route
+from plimsoll.http.types import Response
 from sandbox.pki import CertificateAuthority, openssl
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH")
 
-BODY = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": ["a"]}).encode()
+BODY = json.dumps({"NodeNames": ["a"]}).encode()
 
 
 @pytest.fixture(scope="module")
@@ -38,15 +40,20 @@ def files(pki):
     return tls.Files(str(pki / "server.crt"), str(pki / "server.key"), str(pki / "ca.crt"))
 
 
+async def echo(request):
+    """Answer with the body of the request."""
+    return Response(HTTPStatus.OK, request.body, "application/json")
+
+
 @pytest.fixture
 async def listening(serve):
-    """Start an extender with these certificate files; return its port."""
+    """Start a server with these certificate files; return its port."""
 
     async def start(found, names=()):
         metrics = Metrics()
-        extender = SharedRoutes([PolicyVerbs(Decisions, ExtenderMetrics(metrics.registry)).routes])
+        shared = SharedRoutes([RouteGroup({"/echo": Route(echo, ("POST",))})])
         rotation = tls.rotation(found, names=names, on_change=metrics.reloaded("extender"))
-        site = await serve(extender.routes.answer, refuse=extender.refuse, tls=rotation.current)
+        site = await serve(shared.routes.answer, refuse=shared.refuse, tls=rotation.current)
         return site.address.port
 
     return start
@@ -68,14 +75,12 @@ def client(pki, who=None):
 async def ask(port, context):
     async with (
         aiohttp.ClientSession() as session,
-        session.post(
-            f"https://127.0.0.1:{port}/scheduler/filter", data=BODY, ssl=context
-        ) as response,
+        session.post(f"https://127.0.0.1:{port}/echo", data=BODY, ssl=context) as response,
     ):
         return response.status, await response.json()
 
 
-async def test_scheduler_is_answered(port, pki):
+async def test_client_with_a_certificate_is_answered(port, pki):
     status, reply = await ask(port, client(pki, "client"))
     assert (status, reply["NodeNames"]) == (200, ["a"])
 
@@ -90,7 +95,7 @@ async def test_other_client_is_rejected(port, pki, who):
 async def test_plain_http_is_rejected(port):
     async with (
         aiohttp.ClientSession() as session,
-        session.post(f"http://127.0.0.1:{port}/scheduler/filter", data=BODY) as response,
+        session.post(f"http://127.0.0.1:{port}/echo", data=BODY) as response,
     ):
         assert response.status == 400
         assert "HTTPS" in await response.text()
@@ -104,7 +109,7 @@ async def test_tls_before_1_2_is_rejected(pki):
 
 async def test_truncated_body_over_tls_does_no_harm(port, pki):
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=client(pki, "client"))
-    writer.write(b"POST /scheduler/filter HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+    writer.write(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
     await writer.drain()
     writer.close()
     await writer.wait_closed()

@@ -1,9 +1,10 @@
 """Starts an evaluator on the sandbox's API server and prints the nodes that it refuses to a pod, as JSON.
 
-without.py runs it with trees without some feature, so it uses the core and the extender only.
+without.py runs it with trees without some feature, so it asks as kube-scheduler does.
 """
 
 import asyncio
+import dataclasses
 import json
 import tempfile
 import urllib.request
@@ -13,10 +14,9 @@ import yaml
 
 from evaluator.app import Service
 from evaluator.config import Settings
-from evaluator.core import protocol
 from evaluator.core.kube.client import Kube
-from evaluator.features.extender.verbs import answer_filter
 from sandbox.apiserver.server import ApiServer
+from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
 
 CONFIG = """
@@ -42,7 +42,6 @@ POD = {"metadata": {"name": "web", "namespace": "default", "labels": LABELS}}
 NODES = {"node-a": "True", "node-b": "False"}
 SETTINGS = Settings(
     unsafe=True,
-    port=0,
     agent_port=0,
     ops_port=0,
     bind_address="127.0.0.1",
@@ -52,10 +51,11 @@ SETTINGS = Settings(
 
 
 def post(url, body):
-    """Create an object."""
+    """Send an object and return the answer."""
     headers = {"content-type": "application/json"}
-    with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode(), headers)):
-        pass
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request) as reply:
+        return json.load(reply)
 
 
 def node(name, state):
@@ -69,8 +69,8 @@ def node(name, state):
     }
 
 
-async def refused(service):
-    """Run the evaluator until it is ready, and return its answer for the pod."""
+async def refused(service, port):
+    """Run the evaluator until it is ready, and return the nodes that it refuses to the pod."""
     stop, at_once = asyncio.Event(), asyncio.Event()
     decided = asyncio.Event()
     service.core.loop.listeners.append(decided.set)
@@ -80,12 +80,11 @@ async def refused(service):
             await decided.wait()
             decided.clear()
     body = {"Pod": POD, "NodeNames": list(NODES)}
-    args = protocol.decode(json.dumps(body).encode())
-    answer = answer_filter(args, service.core.loop.current())
+    answer = await asyncio.to_thread(post, f"http://127.0.0.1:{port}/scheduler/filter", body)
     stop.set()
     at_once.set()
     await running
-    return answer.failed
+    return answer["FailedNodes"]
 
 
 async def main():
@@ -100,10 +99,12 @@ async def main():
         config = Path(folder) / "config"
         config.write_text(CONFIG % url)
         api = await Kube.connect(str(config))
-        failed = await refused(Service(SETTINGS, api))
+        with HeldPort() as held:
+            settings = dataclasses.replace(SETTINGS, port=held.number)
+            failed = await refused(Service(settings, api), held.number)
         await api.close()
     await server.close()
-    print(json.dumps(dict(failed)))  # noqa: T201 (read by the test)
+    print(json.dumps(failed))  # noqa: T201 (read by the test)
 
 
 asyncio.run(main())

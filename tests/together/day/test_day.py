@@ -13,9 +13,12 @@ from pathlib import Path
 import pytest
 
 SIMULATION = Path(__file__).parent / "simulation"
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.features("extender", "labels", "evictions", "status", "gangs"),
+]
 
 
 def live(stderr, **given):

@@ -1,4 +1,4 @@
-"""Simulates a day of two replicas in minutes: `python -P tests/soak/simulation --seed 1 --seconds 600`.
+"""Simulates a day of two replicas in minutes: `python -P tests/together/day/simulation --seed 1 --seconds 600`.
 
 Prints a JSON line with measurements at each quiet period, and one at the end with the violations found. With
 PYTHONHASHSEED=0 a seed is reproducible.
