@@ -18,8 +18,8 @@ from pathlib import Path
 
 FEATURES = Path("evaluator/features")
 _MARKED = re.compile(r"\bmark\.features\(([^)]*)\)")
-FOLLOWED = ("tests", "bench")
-"""Packages of helpers: what these import counts as imported by the test."""
+FOLLOWED = ("tests", "bench", "lab")
+"""What these packages import counts as imported by the test."""
 _PREFIX = "evaluator.features."
 _BLOCKS = (ast.stmt, ast.excepthandler, ast.match_case)
 
@@ -39,14 +39,14 @@ def deleted_with(root: Path, feature: str) -> Iterator[Path]:
     """Yield the folders of a feature, and the files elsewhere that import it."""
     own = "tests" / FEATURES / feature
     yield from (FEATURES / feature, own)
-    for path in tests(root):
+    for path in files(root, *FOLLOWED):
         if feature in needs(root, path) and own not in path.parents:
             yield path
 
 
 def misplaced(root: Path) -> Iterator[str]:
     """Yield the files that import a feature which they may not, where they are."""
-    for path in tests(root):
+    for path in files(root, "tests"):
         found = needs(root, path)
         for name in sorted(found.keys() - _allowed(path, {*found})):
             through = "" if found[name] == path else f" through {found[name]}"
@@ -56,7 +56,7 @@ def misplaced(root: Path) -> Iterator[str]:
 def left_over(root: Path) -> Iterator[str]:
     """Yield the files that import, and the marks that name, a feature which is not there."""
     known = {path.parent.name for path in (root / FEATURES).glob("*/feature.py")}
-    for path in tests(root):
+    for path in files(root, "tests"):
         for name in sorted({*needs(root, path), *_marked(root / path)} - known):
             yield f"{path} needs the feature {name}, which is not there: delete it"
 
@@ -66,9 +66,10 @@ def _marked(path: Path) -> list[str]:
     return re.findall(r"\w+", " ".join(_MARKED.findall(path.read_text())))
 
 
-def tests(root: Path) -> list[Path]:
-    """Return the files of tests, relative to the root."""
-    return sorted(path.relative_to(root) for path in (root / "tests").rglob("*.py"))
+def files(root: Path, *packages: str) -> list[Path]:
+    """Return the modules of packages, relative to the root."""
+    found = (path for package in packages for path in (root / package).rglob("*.py"))
+    return sorted(path.relative_to(root) for path in found)
 
 
 def needs(root: Path, path: Path) -> dict[str, Path]:
@@ -86,7 +87,7 @@ def needs(root: Path, path: Path) -> dict[str, Path]:
 
 @cache
 def _helpers(root: Path, path: Path) -> tuple[Path, ...]:
-    """Return the files of tests and benchmarks that a file imports, and the conftest.py that pytest loads for it."""
+    """Return the files of these packages that a file imports, and the conftest.py that pytest loads for it."""
     modules = [Path(*name.split(".")).with_suffix(".py") for name in _imports(root / path)]
     files = [one if one.parts[0] in FOLLOWED else path.parent / one for one in modules]
     if path.parts[0] == "tests":
