@@ -99,7 +99,7 @@ class Replica:
     @property
     def gangs_wait_for(self):
         """Why gangs are not decided."""
-        loops = (loop.__self__ for wired in self._service._wired for loop in wired.loops)
+        loops = (loop.__self__ for loop in self._service._wired["gangs"].loops)
         (controller,) = (one for one in loops if isinstance(one, GangController))
         return list(controller.undecided())
 
