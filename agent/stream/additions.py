@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from collectors.interface.sample import NodeCondition, NodeEvent
+from collectors.interface.sample import NodeEvent, PermanentProblem
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.wakeup import WakeUp
 from wire.codec import Snapshot
@@ -143,13 +143,13 @@ class ChangedProblems:
 
     def __init__(
         self,
-        read: Callable[[], tuple[Sequence[NodeCondition], Sequence[NodeEvent]]],
+        read: Callable[[], tuple[Sequence[PermanentProblem], Sequence[NodeEvent]]],
         wall: Callable[[], float] = time.time,
     ) -> None:
         """`read` returns the conditions, and the last event of each source and reason; `wall` Unix seconds."""
         self._read = read
         self._wall = wall
-        self._conditions: Sequence[NodeCondition] = ()
+        self._conditions: Sequence[PermanentProblem] = ()
         self._times: dict[tuple[str, str], int] = {}
         self._rate = TokenBucket(1 / _EVENTS_PAUSE, _EVENTS_BURST)
 

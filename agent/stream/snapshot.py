@@ -7,7 +7,7 @@ from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner
 from agent.scrape.watcher import Watch
 from agent.stream.selection import matching, select
-from collectors.interface.sample import Family, NodeCondition, NodeEvent
+from collectors.interface.sample import Family, NodeEvent, PermanentProblem
 from plimsoll.text import NearNames
 from wire.codec import MOST_NAMES, MOST_SIMILAR, Snapshot
 from wire.failing_rules import FailingRule
@@ -92,7 +92,7 @@ class SnapshotReader:
         """Return the recording rules that fail, with the seconds since when each does."""
         return self._recorded.failing() if self._recorded is not None else {}
 
-    def problems(self) -> tuple[list[NodeCondition], list[NodeEvent]]:
+    def problems(self) -> tuple[list[PermanentProblem], list[NodeEvent]]:
         """Return the conditions of the node, and the last event of each source and reason."""
         found = list(self._runner.finds_problems)
         conditions = [condition for finder in found for condition in finder.conditions()]

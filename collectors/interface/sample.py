@@ -83,7 +83,7 @@ class Omits(Protocol):
         ...
 
 
-class NodeCondition(NamedTuple):
+class PermanentProblem(NamedTuple):
     """A permanent problem of the node, which it has (`active`) or not."""
 
     type: str
@@ -110,7 +110,7 @@ class NodeEvent(NamedTuple):
 class FindsProblems(Protocol):
     """A collector that finds problems of the node. Any thread may call its methods."""
 
-    def conditions(self) -> Sequence[NodeCondition]:
+    def conditions(self) -> Sequence[PermanentProblem]:
         """Return the permanent problems that it looks for."""
         ...
 

@@ -15,8 +15,8 @@ from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import (
     CollectorError,
     Family,
-    NodeCondition,
     NodeEvent,
+    PermanentProblem,
     SourceAbsentError,
 )
 from collectors.problems import xids
@@ -174,10 +174,10 @@ class Problems:
         """Return a value that changes with the problems; None without configurations."""
         return (self._tracker.changes, self._xid_changes) if self._options.problems_config else None
 
-    def conditions(self) -> Sequence[NodeCondition]:
+    def conditions(self) -> Sequence[PermanentProblem]:
         """Return the conditions of all permanent problems. Any thread may call it."""
         with self._lock:
-            return [NodeCondition(c.type, c.active, c.reason, c.message, c.since) for c in self._tracker.conditions.values()]  # fmt: skip
+            return [PermanentProblem(c.type, c.active, c.reason, c.message, c.since) for c in self._tracker.conditions.values()]  # fmt: skip
 
     def events(self) -> Sequence[NodeEvent]:
         """Return the last event of each source and reason. Any thread may call it."""

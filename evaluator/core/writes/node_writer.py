@@ -52,18 +52,13 @@ class NodeWrite(Protocol):
 W = TypeVar("W", bound=NodeWrite)
 
 
-def _ready() -> bool:
-    """Return True: nothing else is awaited."""
+def _always() -> bool:
+    """Return True: a single replica always leads, and most plans are always ready."""
     return True
 
 
-def _compared() -> None:
-    """Do nothing after comparisons."""
-
-
-def _leads() -> bool:
-    """Return True: a single replica always leads."""
-    return True
+def _nothing() -> None:
+    """Do nothing."""
 
 
 def _uncounted() -> Isolation:
@@ -82,7 +77,7 @@ class WriteContext:
     cluster: ClusterCache
     decider: DecisionLoop
     bucket: TokenBucket
-    is_leader: Callable[[], bool] = _leads
+    is_leader: Callable[[], bool] = _always
     journal: Journal = field(default_factory=Journal)
     isolation: Isolation = field(default_factory=_uncounted)
     rng: random.Random = field(default_factory=random.Random)  # jitter, not a secret
@@ -124,8 +119,8 @@ class NodeWriter(Generic[W]):
         compare: Callable[[str, Node, Mapping[str, str]], W | None],
         send: Callable[[W], Awaitable[Node]],
         writes: Counter,
-        ready: Callable[[], bool] = _ready,
-        compared: Callable[[], None] = _compared,
+        ready: Callable[[], bool] = _always,
+        compared: Callable[[], None] = _nothing,
     ) -> None:
         """`what` is written, for log lines. `writes` counts writes by their result: ok or error.
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agent.stream.additions import ChangedFailingRules, ChangedProblems, MatchingNames
-from collectors.interface.sample import NodeCondition, NodeEvent
+from collectors.interface.sample import NodeEvent, PermanentProblem
 from plimsoll.wakeup import WakeUp
 from wire.failing_rules import FailingRule
 
@@ -106,7 +106,7 @@ def test_flapping_rule_is_sent_at_a_limited_rate_and_its_last_state_in_the_end(f
     assert changed.take(400.0, full=False) == {ONE: 0.0, OTHER: 0.0}
 
 
-HEALTHY = NodeCondition("KernelDeadlock", False, "NoDeadlock", "fine", 0.0)
+HEALTHY = PermanentProblem("KernelDeadlock", False, "NoDeadlock", "fine", 0.0)
 HUNG = NodeEvent("kernel", "TaskHung", "task a:1 hangs", 1000.0, 1)
 
 
