@@ -1,12 +1,11 @@
-"""Conditions of nodes: what a feature wants beside what a node has, and the write that makes it so.
+"""Conditions of nodes: compares those that a feature wants with those that a node has, and applies the difference.
 
-Each feature applies its conditions under a field manager of its own (server-side apply), so that it removes none of another
-feature. The API server knows what a field manager applied, and removes what its next apply leaves out.
+Each feature applies its conditions under a field manager of its own (server-side apply). The API server knows which
+conditions a field manager applied and removes those that its next apply leaves out; those of other managers stay.
 
-How a condition clears: the feature wants another state of it, such as False/Cleared, or wants it no longer, and the apply leaves
-it out. The last one is removed by a JSON patch: an apply without any condition would also remove every field of the status
-that has no owner, such as the capacity that the kubelet wrote when it created the node. A condition that somebody else owns
-stays as it is.
+A condition clears in two ways: the feature wants another state of it, such as False/Cleared, or leaves it out. The last
+one is removed by a JSON patch: an apply without any condition would also remove every field of the status that has no
+owner, such as the capacity that the kubelet wrote when it created the node.
 """
 
 import json

@@ -125,8 +125,9 @@ class NodeWriter(Generic[W]):
         """`what` is written, for log lines. `writes` counts writes by their result: ok or error.
 
         `plan` returns what all nodes should have; the same object while nothing changes. `compare` returns the write that
-        makes a node so, by its name and its state; None if it is so. `send` writes to a node and returns it; raises
-        KubeError. Nothing is written until `ready`. `compared` is called after nodes were compared.
+        a node needs, by its name, its last known state and what it should have; None if it needs none. `send` writes to a
+        node and returns it; raises KubeError. Nothing is written until `ready`. `compared` is called after nodes were
+        compared.
         """
         self._what = what
         self._desired = plan
