@@ -153,7 +153,7 @@ class EventQueue:
         """Return a lower bound for when the next event is due; infinity if there is none."""
         return self._queue[0][0] if self._queue else math.inf
 
-    def take(self, now: float) -> EventState | None:
+    def pop_due(self, now: float) -> EventState | None:
         """Remove and return the event that is due for longest, or None. Call `done()` or `requeue()` for it afterwards."""
         while self._queue and self._queue[0][0] <= now:
             _, _, state = heapq.heappop(self._queue)

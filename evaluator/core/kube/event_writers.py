@@ -103,7 +103,7 @@ class PodEventWriter:
         """Write the events that are due, within the rate limit. Raises KubeError for errors worth a retry."""
         queue = self.queue
         while self._is_leader() and queue is self.queue:  # start_over() makes another one
-            if (state := queue.take(self._clock())) is None:
+            if (state := queue.pop_due(self._clock())) is None:
                 break
             if not self._bucket.take_now(self._clock()):
                 queue.requeue(state)

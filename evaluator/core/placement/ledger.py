@@ -129,7 +129,7 @@ class Ledger:
     def __contains__(self, uid: str) -> bool:
         return uid in self._entries
 
-    def at(self, uid: str) -> float | None:
+    def bound_at(self, uid: str) -> float | None:
         """Return when a pod was bound (seconds); None if it is not there, or only recommended."""
         entry = self._entries.get(uid)
         return float(self._table.at[entry.rows[0]]) if entry and entry.bound else None

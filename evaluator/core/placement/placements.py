@@ -89,7 +89,7 @@ class Placements:
 
     def gone(self, pod: PlacedPod, node: str, now: float) -> None:
         """A bound pod finished, is being deleted, or is gone."""
-        bound = self.ledger.at(pod.uid)
+        bound = self.ledger.bound_at(pod.uid)
         self.ledger.remove(pod.uid)
         if bound is None or now - bound > SHORTEST_WINDOW:
             self.departed.bind(pod, node, now)
@@ -214,7 +214,7 @@ class Placements:
 
     def is_new(self, uid: str, decision: Decision, decisions: Decisions) -> bool:
         """Return whether the readings of a policy's deschedule rules do not include a pod yet, so that they say nothing about it."""
-        bound, node = self.ledger.at(uid), self.ledger.node(uid)
+        bound, node = self.ledger.bound_at(uid), self.ledger.node(uid)
         position = decisions.table.nodes.position.get(node)
         if (
             bound is None

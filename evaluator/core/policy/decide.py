@@ -318,7 +318,7 @@ class _History:
             labels.append((policy.key.name, VIOLATING))
         for part in policy.actions.parts:
             labels += part.records(policy, name)
-        return self._applied.by(nodes, labels)
+        return self._applied.labelled_with(nodes, labels)
 
     def unreported(self, mask: Mask) -> frozenset[str]:
         """Return the names of the nodes in a mask; cached, as most policies have the same unreported nodes."""

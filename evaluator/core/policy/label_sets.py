@@ -245,7 +245,7 @@ class AppliedLabels:
         self._looked_up = np.zeros(len(nodes), dtype=bool)
         self._where: dict[tuple[str, str], Mask] = {}
 
-    def by(self, mask: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
+    def labelled_with(self, mask: Mask, labels: Sequence[tuple[str, str]]) -> Mask:
         """Return which of the nodes in `mask` have any of the labels."""
         if not labels:
             return self.nodes.none

@@ -36,7 +36,7 @@ class Share:
     full: set[str] = field(default_factory=set)
     """Namespaces that lost something to their quota."""
 
-    def take(self, namespace: str, amount: int) -> bool:
+    def claim(self, namespace: str, amount: int) -> bool:
         """Take units for a namespace; return whether that many are left for it."""
         if self.quota is not None and self.used[namespace] + amount > self.quota:
             self.full.add(namespace)
@@ -77,7 +77,7 @@ def divide(
         used, size, key, position = heapq.heappop(queue)
         claim = claims[key][position]
         amount = cost(claim)
-        if share.take(namespace, amount):
+        if share.claim(namespace, amount):
             used += amount
             yield key, claim
         if position + 1 < size:

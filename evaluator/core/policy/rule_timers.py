@@ -18,7 +18,7 @@ class TimedState(NamedTuple):
     by_missing: Bools
     never_reported: Bools
 
-    def at(self, positions: Positions, none: Bools, few: Bools) -> "TimedState":
+    def select(self, positions: Positions, none: Bools, few: Bools) -> "TimedState":
         """Return the state at some positions; `none` and `few` are the empty masks over all nodes and over those."""
         return TimedState(
             self.matches[positions],
@@ -114,7 +114,7 @@ class RuleTimers:
             return self.step(seen, was, options, now)
         none = self.none[: positions.size]
         few = self._at(positions, none).step(
-            seen.at(positions, self.none, none), was[positions], options, now
+            seen.select(positions, self.none, none), was[positions], options, now
         )
         return RuleTimers(
             self.none,

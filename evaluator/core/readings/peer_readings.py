@@ -31,7 +31,7 @@ class PeerColumns:
 
     def derive(self, metric: PeerMetric, base: Column, nodes: NodeIndex) -> Column:
         """Return the column of a peer metric over all nodes, from that of its base."""
-        grouping, usable = self._groups.by(metric.label, nodes), base.usable
+        grouping, usable = self._groups.grouping(metric.label, nodes), base.usable
         key = _Base(metric.base, metric.label, metric.least)
         last = self._last.get(key, {})
         known = next(iter(last.values()), None)

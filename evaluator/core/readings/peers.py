@@ -85,7 +85,7 @@ class Grouping:
 class Groups(Protocol):
     """Where the groups of nodes come from."""
 
-    def by(self, label: str, nodes: NodeIndex) -> Grouping:
+    def grouping(self, label: str, nodes: NodeIndex) -> Grouping:
         """Return the groups that a node label makes; the same object while they are the same."""
         ...
 
@@ -97,7 +97,7 @@ class LabelGroups:
         self._labels_of = labels_of
         self._known: dict[str, tuple[NodeIndex, Grouping]] = {}
 
-    def by(self, label: str, nodes: NodeIndex) -> Grouping:
+    def grouping(self, label: str, nodes: NodeIndex) -> Grouping:
         """Return the groups that a node label makes; the same object while they are the same."""
         known = self._known.get(label)
         if known is None or known[0] is not nodes:
@@ -219,12 +219,12 @@ class Peers:
     @cached_property
     def values(self) -> Floats:
         """The peer metric, shape (nodes,); NaN where there is no reading, or there are too few peers."""
-        compared = self.at(slice(None))
+        compared = self.values_at(slice(None))
         if not self.usable.all():
             compared[~self.usable] = np.nan
         return fixed(compared)
 
-    def at(self, positions: Positions | slice) -> Floats:
+    def values_at(self, positions: Positions | slice) -> Floats:
         """Return the peer metric of some nodes, which have a reading; NaN where there are too few peers."""
         codes, readings = self.grouping.codes[positions], self.readings[positions]
         medians, scales = _of_nodes(self.found.medians, codes), self.found.scales
@@ -284,7 +284,7 @@ class Peers:
 
     def _met(self, positions: Positions, target: float, sign: float) -> Bools:
         """Return which of some nodes are beyond a target, by the definition."""
-        values = self.at(positions)
+        values = self.values_at(positions)
         met: Bools = values > target
         if sign <= 0:
             met = values < target if sign else values == target

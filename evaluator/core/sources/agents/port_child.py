@@ -47,7 +47,7 @@ class RelayedCall:
         self._writing: asyncio.Task[None] | None = None
         self._end: list[str] | None = None
 
-    def take(self, kind: FrameKind, content: bytes) -> None:
+    def handle_frame(self, kind: FrameKind, content: bytes) -> None:
         """Do what the evaluator asks for."""
         if kind is FrameKind.READ:
             self._room = WINDOW
@@ -113,7 +113,7 @@ class PortChild:
             elif kind is FrameKind.CERTIFICATE:
                 self._pem = Pem(*(text.encode("latin-1") for text in json.loads(content)))
             elif (call := self._calls.get(number)) is not None:
-                call.take(kind, content)
+                call.handle_frame(kind, content)
         if self._port is not None:
             await self._port.close()
 

@@ -64,7 +64,7 @@ class RemoteCall:
         self._written: asyncio.Future[bytes] | None = None
         self._open = True
 
-    def take(self, kind: FrameKind, content: bytes) -> None:
+    def handle_frame(self, kind: FrameKind, content: bytes) -> None:
         """Take a frame of the port."""
         if kind is FrameKind.WRITTEN:
             if self._written is not None and not self._written.done():
@@ -257,7 +257,7 @@ class PortProcess:
         elif kind is FrameKind.ENDED:
             self._ended(number)
         elif (found := self._calls.get(number)) is not None:
-            found[0].take(kind, content)
+            found[0].handle_frame(kind, content)
 
     def _listens(self, bound: int) -> None:
         self._backoff.reset()

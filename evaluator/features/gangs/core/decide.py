@@ -137,7 +137,7 @@ class _Cycle:
         if successors:
             self._releases.append(GangRelease(gang.key, GangReason.REPLACEMENT, successors))
             self._reservations.keep(gang.key)
-            self._packing.take(shapes(successors))
+            self._packing.place(shapes(successors))
         if not others:
             self._say(gang, *self._placing(gang))
         elif not gang.complete:
@@ -180,14 +180,14 @@ class _Cycle:
         if overdue:
             self._releases.append(GangRelease(gang.key, GangReason.OVERDUE, overdue))
             self._overdue.update(pod.uid for pod in overdue)
-            self._packing.take(shapes(overdue))
+            self._packing.place(shapes(overdue))
 
     def _reserve(self, gang: PodGroup) -> None:
         """Take the capacity for ungated pods while their gang has a reservation."""
         if gang.ungated_at is not None and self._reservations.of_released(
             gang.key, gang.ungated_at
         ):
-            self._packing.take(shapes(gang.placing))
+            self._packing.place(shapes(gang.placing))
 
     def _placing(self, gang: PodGroup) -> tuple[GangState, str]:
         """Return state and message of a gang that has no pods to release."""

@@ -45,7 +45,7 @@ class Fit:
         """Return the fit of some pods beside those with reservations (`kept`)."""
         free = Packing(capacity)
         for others in kept:
-            free.take(others)
+            free.place(others)
         demand_by_shape = Counter(demand).most_common(_LOOKED_AT)
         return cls(capacity, free, Packing(capacity, empty=True), demand_by_shape)
 

@@ -113,7 +113,7 @@ class Packing:
         lacking = next(shape for shape, count in demand.items() if placed[shape] < count)
         return self._shortage(lacking, placed.total(), requested)
 
-    def take(self, demand: Demand) -> None:
+    def place(self, demand: Demand) -> None:
         """Take the capacity for as many of these pods as fit."""
         for shape, count in self._ordered(demand):
             self._take(shape, count)

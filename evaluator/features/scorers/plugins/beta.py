@@ -47,7 +47,7 @@ class _Side:
     a: Floats
     b: Floats
 
-    def at(self, where: Mask) -> "_Side":
+    def select(self, where: Mask) -> "_Side":
         return _Side(self.x[where], self.y[where], self.a[where], self.b[where])
 
 
@@ -95,12 +95,12 @@ def _tail(side: _Side) -> Floats:
     far = ~near & (exponent > SMALLEST)
     probability = np.zeros(len(total))
     if near.any():
-        part = side.at(near)
+        part = side.select(near)
         probability[near] = (
             np.exp(exponent[near]) / (part.x * part.y) * _integral(part, excess[near])
         )
     if far.any():
-        part = side.at(far)
+        part = side.select(far)
         probability[far] = np.exp(exponent[far]) / part.a * _fraction(part)
     clipped: Floats = np.clip(probability, 0.0, 1.0)
     return clipped
@@ -182,8 +182,10 @@ class _Fraction:
     up: Floats
     down: Floats
 
-    def at(self, where: Mask) -> "_Fraction":
-        return _Fraction(self.side.at(where), self.value[where], self.up[where], self.down[where])
+    def select(self, where: Mask) -> "_Fraction":
+        return _Fraction(
+            self.side.select(where), self.value[where], self.up[where], self.down[where]
+        )
 
     def step(self, m: float) -> tuple["_Fraction", Floats]:
         """Return the state after the next two terms, and the last factor."""
@@ -216,6 +218,6 @@ def _fraction(side: _Side) -> Floats:
             fraction[positions] = ongoing.value
             if not left:
                 break
-            ongoing, positions = ongoing.at(busy), positions[busy]
+            ongoing, positions = ongoing.select(busy), positions[busy]
     fraction[positions] = ongoing.value
     return fraction

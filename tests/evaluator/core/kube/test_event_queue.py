@@ -32,7 +32,7 @@ def pending():
 def drained(pending, now):
     """All events that are due, taken."""
     found = []
-    while state := pending.take(now):
+    while state := pending.pop_due(now):
         found.append((state.event_key.name, state.notice.message))
         pending.done(state, state.notice, now, count=state.count + 1)
     return found
@@ -101,7 +101,7 @@ def test_pods_that_no_longer_wait_get_no_event(pending):
 
 def test_change_during_a_write_is_written_next(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
-    state = pending.take(2.0)
+    state = pending.pop_due(2.0)
     notice = state.notice
     pending.want("gang", [P], [incomplete(3)], 2.5)
     pending.done(state, notice, 3.0, count=1)
@@ -117,7 +117,7 @@ def test_returning_reason_reuses_its_event(pending):
     assert drained(pending, 5.0) == [("p", "2 of 4 pods exist")]
     pending.want("gang", [P], [reservation], 6.0)
     assert drained(pending, 11.9) == []
-    state = pending.take(12.0)
+    state = pending.pop_due(12.0)
     assert (state.notice, state.count) == (reservation, 1)
 
 
@@ -132,7 +132,7 @@ def test_reason_that_ended_before_it_was_written_is_dropped(pending):
 
 def test_failed_write_stays_due(pending):
     pending.want("gang", [P], [incomplete(2)], 0.0)
-    pending.requeue(pending.take(2.0))
+    pending.requeue(pending.pop_due(2.0))
     assert drained(pending, 2.0) == [("p", "2 of 4 pods exist")]
 
 

@@ -106,14 +106,14 @@ def test_infinite_readings_neither_raise_nor_hide_a_group():
 def test_node_whose_label_changes_changes_its_group():
     labels = {f"node-{number:04d}": {"rack": "a"} for number in range(16)}
     groups, nodes = LabelGroups(labels.__getitem__), names(16)
-    before = groups.by("rack", nodes)
-    assert groups.by("rack", nodes) is before
+    before = groups.grouping("rack", nodes)
+    assert groups.grouping("rack", nodes) is before
     labels["node-0003"] = {"rack": "a", "other": "label"}
     assert not groups.changed("node-0003")
-    assert groups.by("rack", nodes) is before
+    assert groups.grouping("rack", nodes) is before
     labels["node-0003"] = {}
     assert groups.changed("node-0003")
-    after = groups.by("rack", nodes)
+    after = groups.grouping("rack", nodes)
     assert (after.names, after.codes[3], after.codes[4]) == (("", "a"), 0, 1)
 
 
@@ -178,7 +178,7 @@ def test_rules_on_peers_match_where_the_definition_does(moments, groups, kind, l
             if np.isfinite(target):
                 for sign, compare in ((1.0, np.greater), (-1.0, np.less), (0.0, np.equal)):
                     near = found.peers.beyond(target, sign)
-                    met = near[compare(found.peers.at(near), target)]
+                    met = near[compare(found.peers.values_at(near), target)]
                     assert met.tolist() == compare(expected, target).nonzero()[0].tolist()
         np.testing.assert_array_equal(found.usable, ~np.isnan(expected))
         kept.append((found, expected))

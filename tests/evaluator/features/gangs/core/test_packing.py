@@ -50,9 +50,9 @@ def test_equal_pods_fill_the_capacity():
 
 def test_taken_capacity_is_not_free():
     packing = Packing(a_space([3000, 1000]))
-    packing.take({asking(1000): 3})
+    packing.place({asking(1000): 3})
     assert packing.shortage({asking(1000): 2}, need=2).fit == 1
-    packing.take({asking(1000): 9})  # as many as fit
+    packing.place({asking(1000): 9})  # as many as fit
     assert packing.shortage({asking(1): 1}, need=1).fit == 0
 
 
@@ -79,7 +79,7 @@ def test_extended_resources_count():
     packing = Packing(a_space([8000, 8000], others={"acme.com/fpga": [2, 1]}))
     shape = asking(100, others=(("acme.com/fpga", 1),))
     assert packing.shortage({shape: 3}, need=3) is None
-    packing.take({shape: 1})
+    packing.place({shape: 1})
     assert packing.shortage({shape: 3}, need=3).short == "acme.com/fpga"
 
 
@@ -149,7 +149,7 @@ def test_shortcuts_agree_with_full_packing(nodes, demand, need, empty):
     capacity = a_space(cores, pods=4, others={"acme.com/fpga": fpgas}, only=only)
     need = min(need, sum(demand.values()))
     tried = Packing(capacity, empty=empty)
-    tried.take(demand)
+    tried.place(demand)
     fit = int((capacity.free[PODS] - tried._free[PODS]).sum())
     lacking = Packing(capacity, empty=empty).shortage(demand, need=need)
     assert (lacking is None) == (fit >= need)
