@@ -52,12 +52,6 @@ def _telemetry_path(text: str) -> str:
     return text
 
 
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise ValueError(f"not a number: {text[:40]!r}")
-    return int(text)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings(LogOptions):
     """The agent's settings."""
@@ -87,7 +81,7 @@ class Settings(LogOptions):
         40,
         "scrapes answered at once; more get status 503; 0 for no limit",
         metavar="NUMBER",
-        parse=_count,
+        parse=flags.count_or_zero,
     )
     disable_exporter_metrics: bool = option(
         "web.disable-exporter-metrics",

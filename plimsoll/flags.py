@@ -15,6 +15,7 @@ from plimsoll.durations import duration as duration
 from plimsoll.durations import format_duration as format_duration
 from plimsoll.sizes import format_size
 from plimsoll.sizes import size as size
+from plimsoll.sizes import size_or_zero as size_or_zero
 
 T = TypeVar("T")
 
@@ -75,6 +76,13 @@ def count(text: str) -> int:
     """Parse an integer of 1 or more."""
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ValueError(f"not a number of 1 or more: {text!r}")
+    return int(text)
+
+
+def count_or_zero(text: str) -> int:
+    """Parse an integer from 0 to 999999999."""
+    if not text.isascii() or not text.isdigit() or len(text) > 9:
+        raise ValueError(f"not a number: {text[:40]!r}")
     return int(text)
 
 
@@ -230,6 +238,6 @@ def default_text(default: object, opt: Option) -> str:
     is_duration = opt.metavar == "DURATION" or opt.parse in (duration, positive_duration)
     if is_duration and isinstance(default, int | float):
         return format_duration(default)
-    if opt.parse is size and isinstance(default, int):
+    if opt.parse in (size, size_or_zero) and isinstance(default, int):
         return format_size(default)
     return str(default)

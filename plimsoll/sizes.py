@@ -8,11 +8,20 @@ _SIZE = re.compile(r"(\d{1,15})([KMG]iB|B|)", re.ASCII)
 
 def size(text: str) -> int:
     """Parse a size of 1 byte or more."""
-    match = _SIZE.fullmatch(text)
-    number = int(match[1]) * _UNITS[match[2]] if match else 0
-    if number < 1:
-        raise ValueError(f"not a size: {text[:40]!r} (write it like 65536, 16KiB or 128MiB)")
+    if (number := size_or_zero(text)) < 1:
+        raise _invalid(text)
     return number
+
+
+def size_or_zero(text: str) -> int:
+    """Parse a size of 0 bytes or more."""
+    if (match := _SIZE.fullmatch(text)) is None:
+        raise _invalid(text)
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _invalid(text: str) -> ValueError:
+    return ValueError(f"not a size: {text[:40]!r} (write it like 65536, 16KiB or 128MiB)")
 
 
 def format_size(number: int) -> str:

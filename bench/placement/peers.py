@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from evaluator.core.readings.column import Floats
+from evaluator.core.readings.arrays import Floats
 from lab.closed_loop.kube_scheduler import MAX_SCORE, Positions, Scores
 from lab.closed_loop.systems import DefaultPlugins
 from lab.closed_loop.use import UseHistory

@@ -17,7 +17,17 @@ from collectors.interface.entry import Entry, NoOptions
 from collectors.interface.metric import Metric
 from collectors.registry.registered import Registered, load
 from plimsoll import flags
-from plimsoll.flags import boolean, count, duration, option, port, positive_duration, size
+from plimsoll.flags import (
+    boolean,
+    count,
+    count_or_zero,
+    duration,
+    option,
+    port,
+    positive_duration,
+    size,
+    size_or_zero,
+)
 
 FILE = Path(__file__).with_name("index.json")
 
@@ -33,7 +43,17 @@ _PLAIN = {"about", "on", "source", "needs", "open_ended", "optional", "slow"}
 _GENERAL = len("node_")
 _PARSERS = {
     parse.__name__: parse
-    for parse in (str, boolean, count, duration, port, positive_duration, size)
+    for parse in (
+        str,
+        boolean,
+        count,
+        count_or_zero,
+        duration,
+        port,
+        positive_duration,
+        size,
+        size_or_zero,
+    )
 }
 
 

@@ -28,7 +28,7 @@ from collectors.interface.sample import Family, Omission
 from collectors.textfile.formats import textmerge
 from collectors.textfile.formats.textmerge import Conflict
 from collectors.textfile.promfiles import Limits, PromFile, PromFiles
-from plimsoll import durations, logs
+from plimsoll import durations, flags, logs
 from plimsoll.flags import option
 
 log = logs.get(__name__)
@@ -59,21 +59,6 @@ METRICS = Table(
 )
 _ERROR, _FILE_ERROR = "node_textfile_scrape_error", "node_textfile_file_error"
 _OWN = frozenset(metric.name for metric in METRICS)
-_UNITS = {"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-
-
-def _size(text: str) -> int:
-    digits = text.rstrip("KMGiB")
-    unit = text[len(digits) :]
-    if not digits.isascii() or not digits.isdigit() or len(digits) > 12 or unit not in _UNITS:
-        raise ValueError(f"not a size: {text[:40]!r} (write it like 16MiB, 512KiB or 1000000)")
-    return int(digits) * _UNITS[unit]
-
-
-def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 9:
-        raise ValueError(f"not a number: {text[:40]!r}")
-    return int(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,21 +76,21 @@ class Options:
         1 << 20,
         "maximum size of a file; a larger one is an error and is not read",
         metavar="SIZE",
-        parse=_size,
+        parse=flags.size_or_zero,
     )
     textfile_max_total_size: int = option(
         "collector.textfile.max-total-size",
         4 << 20,
         "maximum bytes of all files together, in the order of directories and names; a file above it is an error and is not read",
         metavar="SIZE",
-        parse=_size,
+        parse=flags.size_or_zero,
     )
     textfile_max_samples: int = option(
         "collector.textfile.max-samples",
         20_000,
         "maximum samples of all files together, in the same order; a file above it is an error",
         metavar="NUMBER",
-        parse=_count,
+        parse=flags.count_or_zero,
     )
     textfile_max_age: float = option(
         "collector.textfile.max-age",

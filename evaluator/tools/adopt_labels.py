@@ -194,13 +194,9 @@ class LabelMigration:
                 yield node, labels
 
     async def _list(self, resource: APIResource) -> AsyncIterator[dict[str, Any]]:
-        more = ""
-        while True:
-            page = await self._kube.list_page(resource, more)
+        async for page in self._kube.pages(resource):
             for raw in page.items:
                 yield msgspec.json.decode(raw, type=dict[str, Any])
-            if not (more := page.more):
-                return
 
     async def _take_over(
         self, node: dict[str, Any], labels: dict[str, str], report: Report

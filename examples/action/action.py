@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from evaluator.core.policy.types import Policy
-from evaluator.core.policy.vocabulary import ActionPart, NodeActions
+from evaluator.core.policy.types import ActionPart, Policy
+from evaluator.core.policy.vocabulary import NodeActions
 
 WAIT = "plimsoll.io/example-wait"
 """The annotation of this action: minutes to wait, from 0 to 60."""

@@ -21,7 +21,8 @@ from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
-from evaluator.core.readings.column import Column, Floats, unknown
+from evaluator.core.readings.arrays import Floats
+from evaluator.core.readings.column import Column, unknown
 from evaluator.core.readings.merged import FixedReadings
 from lab.closed_loop.kube_scheduler import Positions, Scores, from_extender
 from lab.closed_loop.use import UseHistory

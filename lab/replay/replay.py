@@ -13,7 +13,7 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.column import Bools, Floats
+from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.core.readings.peers import LabelGroups

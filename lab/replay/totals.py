@@ -12,7 +12,8 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
-from evaluator.core.readings.column import Counts, is_fresh
+from evaluator.core.readings.arrays import Counts
+from evaluator.core.readings.column import is_fresh
 from lab.interface import Period
 from lab.replay.grid import fresh_nodes
 from lab.replay.replay import Block, Step

@@ -6,18 +6,28 @@ last line. `\\z` is appended to the pattern as text, so of the alternatives `a|b
 
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from plimsoll import re2
 from plimsoll.re2 import Pattern, PatternError
-
-if TYPE_CHECKING:
-    from collectors.shared.problems.monitors import Rule
 
 LONGEST = 2000
 """Characters of a pattern."""
 _MOST_BYTES, _LONGEST_OF_ALL = 8 << 20, 1 << 20
 """Memory of all patterns of a monitor as one, and characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A pattern, and the problem that its match means."""
+
+    reason: str
+    pattern: str
+    condition: str
+    """The type of the node condition of a permanent problem; empty for a temporary one."""
+    suffix: str
+    """Appended to the message."""
 
 
 def compile_pattern(pattern: str) -> Pattern:
@@ -28,7 +38,7 @@ def compile_pattern(pattern: str) -> Pattern:
 class Match(NamedTuple):
     """A rule that matches, and the lines from the match's start on."""
 
-    rule: "Rule"
+    rule: Rule
     lines: tuple[str, ...]
 
     @property
@@ -41,7 +51,7 @@ class Match(NamedTuple):
 class LineMatcher:
     """Matches the rules of one monitor on its lines."""
 
-    def __init__(self, rules: "Sequence[Rule]", lines: int) -> None:
+    def __init__(self, rules: Sequence[Rule], lines: int) -> None:
         """`lines`: how many a pattern may span."""
         self._patterns = [(rule, compile_pattern(f"{rule.pattern}\\z")) for rule in rules]
         self._any = _any_of(rules)
@@ -67,7 +77,7 @@ class LineMatcher:
         return tuple(lines[next((n for n, line in enumerate(lines) if line), 0) :])
 
 
-def _any_of(rules: "Sequence[Rule]") -> Pattern | None:
+def _any_of(rules: Sequence[Rule]) -> Pattern | None:
     """Return all patterns as one; None if they cannot be combined, such as two with a group of one name.
 
     Most lines match no rule: one search with all patterns is many times cheaper than one for each.

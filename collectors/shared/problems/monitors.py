@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from collectors.shared.problems import gotime
-from collectors.shared.problems.matching import compile_pattern
+from collectors.shared.problems.matching import Rule, compile_pattern
 from plimsoll import durations
 from plimsoll.re2 import PatternError
 from plimsoll.text import SentenceError, shown
@@ -39,18 +39,6 @@ class Condition:
     type: str
     reason: str
     message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """A pattern, and the problem that its match means."""
-
-    reason: str
-    pattern: str
-    condition: str
-    """The type of the node condition of a permanent problem; empty for a temporary one."""
-    suffix: str
-    """Appended to the message."""
 
 
 @dataclass(frozen=True, slots=True)

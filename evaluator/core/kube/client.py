@@ -66,6 +66,17 @@ class Kube:
         meta = decoded.metadata
         return Page(decoded.items or [], meta.resource_version, meta.continue_)
 
+    async def pages(self, resource: APIResource) -> AsyncIterator[Page]:
+        """Yield the pages of a list. One that the caller has deleted is freed before the next request: it has megabytes."""
+        more = ""
+        while True:
+            page = await self.list_page(resource, more)
+            more = page.more
+            yield page
+            del page
+            if not more:
+                return
+
     async def watch(
         self,
         resource: APIResource,
@@ -328,12 +339,7 @@ class Kube:
         return body, response.headers.get("Date", "")
 
     async def _list_all(self, resource: APIResource) -> list[msgspec.Raw]:
-        page = await self.list_page(resource)
-        found = page.items
-        while page.more:
-            page = await self.list_page(resource, page.more)
-            found += page.items
-        return found
+        return [item async for page in self.pages(resource) for item in page.items]
 
     async def _review(
         self, version: str, kind: str, spec: Mapping[str, Any], reviewed: type[T]

@@ -174,9 +174,12 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         requests = len(self._list_requests)
         objects: list[T] = []
-        more, version = await self._page("", objects)
-        while more:
-            more, version = await self._page(more, objects)
+        version = ""
+        async for page in self._kube.pages(self._resource):
+            await asyncio.sleep(0)
+            await sliced(self._decoding(page.items, objects), self._pace)
+            version = page.resource_version
+            del page
         for _ in self._sink.replacing(objects):
             await asyncio.sleep(0)
         self._version = version
@@ -186,17 +189,8 @@ class Reflector(Generic[T]):
                 listed.set_result(None)
         del self._list_requests[:requests]
 
-    async def _page(self, more: str, objects: list[T]) -> tuple[str, str]:
-        """Append the objects of one page; returns the continue token and the resourceVersion of the list.
-
-        A page is megabytes of JSON: decoding yields to the event loop, and the page is freed before the next request.
-        """
-        page = await self._kube.list_page(self._resource, more)
-        await asyncio.sleep(0)
-        await sliced(self._decoding(page.items, objects), self._pace)
-        return page.more, page.resource_version
-
     def _decoding(self, items: Iterable[msgspec.Raw], objects: list[T]) -> Steps[None]:
+        """Append the objects of one page."""
         for item in items:
             if (obj := self._read(item)) is not None:
                 objects.append(obj)

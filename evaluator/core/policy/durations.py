@@ -20,7 +20,7 @@ from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.rule_timers import RuleTimers, TimedState
 from evaluator.core.policy.types import Operator, Rule, Strategy
 from evaluator.core.policy.violations import Violations
-from evaluator.core.readings.column import Bools
+from evaluator.core.readings.arrays import Bools
 from plimsoll.steps import Steps
 
 Phases = npt.NDArray[np.uint8]

@@ -23,7 +23,8 @@ from evaluator.core.policy import hints
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator, Rule, Strategy, WhenMissing
 from evaluator.core.policy.violations import Violations
-from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats
+from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.peers import Peers
 from plimsoll.text import counted
 

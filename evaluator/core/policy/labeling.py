@@ -15,10 +15,9 @@ from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.types import VIOLATING, Operator, Policy, Strategy
+from evaluator.core.policy.types import LABEL, VIOLATING, Operator, Policy, Strategy
 from evaluator.core.policy.violations import Violations
-from evaluator.core.policy.vocabulary import LABEL
-from evaluator.core.readings.column import Bools, Floats
+from evaluator.core.readings.arrays import Bools, Floats
 from plimsoll.steps import Steps
 
 _SHOWN = 5

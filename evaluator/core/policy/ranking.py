@@ -11,7 +11,7 @@ import numpy as np
 from evaluator.core.model.node_index import NodeIndex, NodeScores, Positions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.types import Operator, RankBy, Rule
-from evaluator.core.readings.column import Floats
+from evaluator.core.readings.arrays import Floats
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.core.policy.types import RuleOptions
-from evaluator.core.readings.column import Bools, Floats
+from evaluator.core.readings.arrays import Bools, Floats
 
 
 class TimedState(NamedTuple):

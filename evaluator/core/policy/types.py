@@ -2,15 +2,14 @@
 
 import copy
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import PER_POD, StrategyName
-from evaluator.core.policy.vocabulary import LABELS_ONLY, Actions
 from evaluator.core.readings.peer_metrics import PeerMetric, base_metric, peer_metric
 from plimsoll import quantity
 from plimsoll.durations import duration
@@ -119,6 +118,51 @@ class Strategy:
     rules: tuple[Rule, ...]
     all_of: bool = False
     impossible: bool = False
+
+
+LABEL = "label"
+"""The action that needs no feature: labels are part of the decisions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActionPart:
+    """What one feature read from a policy's annotations. This class itself has no actions.
+
+    `kinds`: the feature's actions that the policy takes, without those that an error disables.
+    """
+
+    kinds: frozenset[str] = frozenset()
+
+    def records(self, policy: "Policy", strategy: StrategyName) -> Iterator[tuple[str, str]]:
+        """Yield the records of nodes that violated a strategy, with their values, as `Wired.records` names them."""
+        yield from ()
+
+    def described(self, policy: "Policy") -> Iterator[str]:
+        """Yield a sentence for each action, for `check`."""
+        yield from ()
+
+    def advice(self, policy: "Policy") -> Iterator[str]:
+        """Yield a warning for each valid part that the policy's author probably did not intend."""
+        yield from ()
+
+
+Part = TypeVar("Part", bound=ActionPart)
+
+
+@dataclass(frozen=True, slots=True)
+class Actions:
+    """The actions of one policy. `kinds`: their names; `parts`: what features read about theirs."""
+
+    kinds: frozenset[str] = frozenset({LABEL})
+    parts: tuple[ActionPart, ...] = ()
+
+    def part(self, kind: type[Part]) -> Part:
+        """Return the part of a feature; an empty one if the policy was parsed without the feature."""
+        return next((part for part in self.parts if isinstance(part, kind)), kind())
+
+
+LABELS_ONLY = Actions()
+"""Telemetry Aware Scheduling's behaviour."""
 
 
 @dataclass(frozen=True)

@@ -3,44 +3,15 @@
 Actions on nodes are annotations, and not fields of the spec: TAS's own CRD prunes fields that it does not know.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
 
-from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE
+from evaluator.core.policy.types import LABEL, ActionPart, Actions
 from plimsoll.text import shown
 
-if TYPE_CHECKING:
-    from evaluator.core.policy.types import Policy
-
 ACTIONS = "plimsoll.io/actions"
-LABEL = "label"
-"""The action that needs no feature: labels are part of the decisions."""
 
-
-@dataclass(frozen=True, slots=True)
-class ActionPart:
-    """What one feature read from a policy's annotations. This class itself has no actions.
-
-    `kinds`: the feature's actions that the policy takes, without those that an error disables.
-    """
-
-    kinds: frozenset[str] = frozenset()
-
-    def records(self, policy: "Policy", strategy: StrategyName) -> Iterator[tuple[str, str]]:
-        """Yield the records of nodes that violated a strategy, with their values, as `Wired.records` names them."""
-        yield from ()
-
-    def described(self, policy: "Policy") -> Iterator[str]:
-        """Yield a sentence for each action, for `check`."""
-        yield from ()
-
-    def advice(self, policy: "Policy") -> Iterator[str]:
-        """Yield a warning for each valid part that the policy's author probably did not intend."""
-        yield from ()
-
-
-Part = TypeVar("Part", bound=ActionPart)
 
 ParseActions = Callable[[str, Mapping[str, object], frozenset[str], list[str]], ActionPart]
 """Parses a feature's annotations: policy name, all annotations, the feature's actions that the policy names, problems.
@@ -92,22 +63,6 @@ def merged(parts: Iterable[Vocabulary]) -> Vocabulary:
         tuple(row for part in parts for row in part.actions),
         tuple(prefix for part in parts for prefix in part.of_policies),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class Actions:
-    """The actions of one policy. `kinds`: their names; `parts`: what features read about theirs."""
-
-    kinds: frozenset[str] = frozenset({LABEL})
-    parts: tuple[ActionPart, ...] = ()
-
-    def part(self, kind: type[Part]) -> Part:
-        """Return the part of a feature; an empty one if the policy was parsed without the feature."""
-        return next((part for part in self.parts if isinstance(part, kind)), kind())
-
-
-LABELS_ONLY = Actions()
-"""Telemetry Aware Scheduling's behaviour."""
 
 
 def parse_actions(

@@ -1,17 +1,13 @@
 """One metric over a list of nodes, as decisions read it."""
 
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from evaluator.core.readings.peers import Peers
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int32]
-Bools = npt.NDArray[np.bool_]
+from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.readings.peers import Peers
 
 NEVER = -np.inf
 """The time of a reading that does not exist."""
@@ -66,7 +62,7 @@ class _Arrays(NamedTuple):
     fault: str = ""
     origin: SourceMask | None = None
     source: str = ""
-    peers: "Peers | None" = None
+    peers: Peers | None = None
 
 
 class Column(_Arrays):

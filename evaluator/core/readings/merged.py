@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.core.model.node_index import Positions
-from evaluator.core.readings.column import NEVER, Bools, Column, Counts, Floats, SourceMask
+from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.readings.column import NEVER, Column, SourceMask
 
 AGENTS = "agents"
 PROMETHEUS = "prometheus"

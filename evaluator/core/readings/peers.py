@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.core.model.node_index import NodeIndex, Positions, fixed
-from evaluator.core.readings.column import Bools, Floats
+from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.peer_metrics import ALL_NODES, PeerKind, PeerMetric
 from plimsoll.text import counted
 

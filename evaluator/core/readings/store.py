@@ -13,16 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.core.readings.column import (
-    NEVER,
-    Bools,
-    Column,
-    Counts,
-    Floats,
-    Reading,
-    is_fresh,
-    unknown,
-)
+from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.readings.column import NEVER, Column, Reading, is_fresh, unknown
 from evaluator.core.readings.tables import Cells, RowIndex, Rows, Undo
 from wire.codec import Delta
 

@@ -10,7 +10,8 @@ import numpy.typing as npt
 
 from evaluator.core.model.node_index import Floats, NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.readings.column import NEVER, Bools, Column, unknown
+from evaluator.core.readings.arrays import Bools
+from evaluator.core.readings.column import NEVER, Column, unknown
 from evaluator.core.readings.peer_metrics import peer_metric
 
 _MOST_BYTES = 64 << 20

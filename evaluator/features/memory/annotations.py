@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
-from evaluator.core.policy.types import Policy
-from evaluator.core.policy.vocabulary import ActionPart, NodeActions
+from evaluator.core.policy.types import ActionPart, Policy
+from evaluator.core.policy.vocabulary import NodeActions
 from evaluator.features.memory.scores import ANNOTATION
 from plimsoll.durations import format_duration
 from plimsoll.text import shown

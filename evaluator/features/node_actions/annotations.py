@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
-from evaluator.core.policy.types import VIOLATING, Policy
-from evaluator.core.policy.vocabulary import ACTIONS, ActionPart, NodeActions
+from evaluator.core.policy.types import VIOLATING, ActionPart, Policy
+from evaluator.core.policy.vocabulary import ACTIONS, NodeActions
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.limit import DEFAULT_LIMIT, NodeLimit, node_limit
 from plimsoll.text import shown

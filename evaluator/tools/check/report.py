@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import (
+    LABEL,
     VIOLATING,
     Operator,
     Policy,
@@ -14,7 +15,6 @@ from evaluator.core.policy.types import (
     WhenMissing,
     formatted,
 )
-from evaluator.core.policy.vocabulary import LABEL
 from evaluator.tools.check.manifests import KIND
 from plimsoll.durations import format_duration
 from plimsoll.text import counted, one_line

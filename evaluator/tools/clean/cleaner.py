@@ -124,13 +124,9 @@ class NodeCleaner:
         return result
 
     async def _nodes(self) -> AsyncIterator[Node]:
-        page = await self._kube.list_page(NODES)
-        while True:
+        async for page in self._kube.pages(NODES):
             for raw in page.items:
                 yield decode_node(raw)
-            if not page.more:
-                return
-            page = await self._kube.list_page(NODES, page.more)
 
     def _removals(self, node: Node) -> Iterator[Removal]:
         """Yield the writes for a node; each is valid for the node as given."""
@@ -173,18 +169,13 @@ async def remove_statuses(kube: Kube, *, dry_run: bool) -> AsyncIterator[PolicyK
 
 async def _policies(kube: Kube) -> AsyncIterator[_Policy]:
     """Yield all policies; none without their CRD."""
-    more = ""
-    while True:
-        try:
-            page = await kube.list_page(POLICIES, more)
-        except KubeError as error:
-            if error.status == _NOT_FOUND:
-                return
+    try:
+        async for page in kube.pages(POLICIES):
+            for raw in page.items:
+                try:
+                    yield msgspec.json.decode(raw, type=_Policy)
+                except UNREADABLE:
+                    continue  # without a status that the evaluator has written
+    except KubeError as error:
+        if error.status != _NOT_FOUND:
             raise
-        for raw in page.items:
-            try:
-                yield msgspec.json.decode(raw, type=_Policy)
-            except UNREADABLE:
-                continue  # without a status that the evaluator has written
-        if not (more := page.more):
-            return

@@ -58,7 +58,8 @@ from dataclasses import dataclass
 from evaluator.core.feature import Feature
 from evaluator.core.wiring import Wired
 from evaluator.core.options import FeatureOptions
-from evaluator.core.policy.vocabulary import ActionPart, NodeActions
+from evaluator.core.policy.types import ActionPart
+from evaluator.core.policy.vocabulary import NodeActions
 from evaluator.core.policy.vocabulary import Vocabulary
 
 UNTIL = "plimsoll.io/cordon-until"

@@ -18,7 +18,7 @@ from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.policy_status import Effects
-from evaluator.core.readings.column import Bools, Floats
+from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.pages.explain import wording

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.shared.problems.matching import LineMatcher
-from collectors.shared.problems.monitors import Rule
+from collectors.shared.problems.matching import LineMatcher, Rule
 
 
 def matches(pattern: str, *lines: str, size: int = 3) -> list[tuple[str, ...]]:

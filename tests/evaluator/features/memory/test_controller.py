@@ -11,7 +11,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
-from evaluator.core.policy.vocabulary import LABELS_ONLY
+from evaluator.core.policy.types import LABELS_ONLY
 from evaluator.core.readings.store import Store
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.memory.controller import (

@@ -5,7 +5,7 @@ import pytest
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
-from evaluator.core.policy.vocabulary import LABEL
+from evaluator.core.policy.types import LABEL
 from evaluator.core.readings.store import Store
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import (

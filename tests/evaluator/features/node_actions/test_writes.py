@@ -13,7 +13,7 @@ from evaluator.core.model.node import (
     NodeStatus,
     Taint,
 )
-from evaluator.core.policy.vocabulary import LABEL, Actions
+from evaluator.core.policy.types import LABEL, Actions
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
 
