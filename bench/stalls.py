@@ -41,10 +41,10 @@ from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.pages.part import PagePart
-from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided, on, wakes
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
@@ -88,16 +88,15 @@ class RecordedHistory:
             started=time.time(),
             clock=time.time,
         )
-        decider.followers.append(self.decided)
 
     @property
     def newest(self) -> int:
         """The number of records so far."""
         return self._history.newest
 
-    def decided(self, decisions: Decisions, now: float) -> Iterator[None]:
+    def decided(self, decided: Decided) -> Iterator[None]:
         """Record what changed."""
-        return self.recording.steps(self._recorder.decided(decisions, now))
+        return self.recording.steps(self._recorder.decided(decided))
 
     async def sample(self) -> None:
         """Sample readings until cancelled."""
@@ -173,6 +172,10 @@ class Bench:
         self.store = Store(stale_after=60.0, started=clock())
         self.decider = DecisionLoop(cache, self.store, Subscriptions(), figures, clock=clock)
         self.past, self.live = RecordedHistory(self.decider, figures, clock), CpuTime()
+        self._swapped = asyncio.Event()
+        cache.signals.connect(self.decider.reactions())
+        cache.signals.connect([on(Decided, self.past.decided)])
+        cache.signals.connect(wakes(self._swapped.set, Decided))
         part = PagePart(section=section(self.past.reports, shown=True), past=self.past.reports)
         sources = PageSources(self.decider, cache, clock=clock, parts=lambda: (part,))
         pages = routes(Reports(sources), Targets(sources.sections))
@@ -262,12 +265,9 @@ class Bench:
 
     async def _decided(self) -> None:
         before = self.decider.latest
-        swapped = asyncio.Event()
-        self.decider.listeners.append(swapped.set)
         while self.decider.latest is before:
-            await swapped.wait()
-            swapped.clear()
-        self.decider.listeners.remove(swapped.set)
+            await self._swapped.wait()
+            self._swapped.clear()
 
     def report(self, name: str) -> None:
         """Report new values of all metrics."""

@@ -24,7 +24,16 @@ from agent.scrape.self_metrics import SelfMetrics
 from collectors import registry
 from collectors.interface.host import Host
 from collectors.registry import index as registry_index
-from docs import catalog_file, collector_table, compatibility, figures, placement, promises, shipped
+from docs import (
+    catalog_file,
+    collector_table,
+    compatibility,
+    figures,
+    placement,
+    promises,
+    reactions,
+    shipped,
+)
 from evaluator.features.registry import documented_metrics
 from plimsoll import flags
 
@@ -83,6 +92,7 @@ def _blocks(latest: figures.Line) -> Iterator[tuple[Path, dict[str, Iterable[str
     yield HERE / "placement.md", {"placement": placement.tables(), "error": placement.error()}
     yield HERE / "node-problem-detector.md", {"faults": figures.faults()}
     yield HERE / "history.md", {"answers": figures.answers()}
+    yield HERE / "architecture.md", {"signals": reactions.table()}
 
 
 def flags_page() -> Iterator[str]:
@@ -103,10 +113,11 @@ def flags_page() -> Iterator[str]:
     for name, entry in registry.entries().items():
         if list(flags.options(entry.options)):
             yield from _flag_table(f"### `{name}` collector", entry.options)
-    yield from ("", "## plimsoll-evaluator", "")
-    yield "Telemetry Aware Scheduling's names where it has the flag."
-    for title, declared in flags.groups(evaluator.config.Settings):
-        yield from _rows(f"### {title}", declared)
+    yield from _program(
+        "plimsoll-evaluator",
+        "Telemetry Aware Scheduling's names where it has the flag.",
+        evaluator.config.Settings,
+    )
     yield from _program(
         "plimsoll configure-scheduler",
         "Usage: [deploy/scheduler](../deploy/scheduler/README.md).",
@@ -136,12 +147,6 @@ def _program(name: str, about: str, *settings: type[Any]) -> Iterator[str]:
 
 
 def _flag_table(title: str, *settings: type[Any], about: str = "") -> Iterator[str]:
-    yield from _rows(title, (one for part in settings for one in flags.options(part)), about)
-
-
-def _rows(
-    title: str, declared: Iterable[tuple[Any, flags.Option]], about: str = ""
-) -> Iterator[str]:
     yield from ("", title, "")
     if about:
         yield from (about, "")
@@ -157,7 +162,8 @@ def _rows(
                 else ""
             ),
         )
-        for field, opt in declared
+        for part in settings
+        for field, opt in flags.options(part)
     ]
     yield from _table(("flag", "default", "environment", "description"), rows)
 

@@ -11,6 +11,7 @@ from evaluator.core.http.ops import OpsServer
 from evaluator.core.http.ports import Port, Ports, ops_port
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
+from evaluator.core.signals import Decided, wakes
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.registry import FEATURES, VOCABULARY
 from plimsoll import logs
@@ -28,12 +29,9 @@ class Service:
         self.core = core = Core(settings.of(CoreOptions), api, VOCABULARY)
         self._wired: dict[str, Wired] = {}
         for feature in FEATURES:
-            wired = feature.wire(core, settings.of(feature.options))
-            core.contributions.add(wired)
-            self._wired[feature.name] = wired
-            if wired.records is not None:
-                core.loop.records.append(wired.records)
-        core.loop.listeners.append(FreezeWhenReady(core.loop.is_ready).look)
+            self._wired[feature.name] = wired = feature.wire(core, settings.of(feature.options))
+            core.add(wired, feature.name)
+        core.signals.connect(wakes(FreezeWhenReady(core.loop.is_ready).look, Decided))
         self.agents = core.agents()
         self._ports = Ports(
             core.options.bind_address,

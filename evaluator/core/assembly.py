@@ -1,6 +1,7 @@
 """The core: what every feature builds on, assembled from the flags."""
 
 import time
+from collections.abc import Iterator
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -10,7 +11,6 @@ from evaluator.core.catalog import shipped
 from evaluator.core.http.ports import AgentPort, SchedulerPort
 from evaluator.core.intake import Intake
 from evaluator.core.isolation import Isolation
-from evaluator.core.journal import Action, ActionKind, Journal
 from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import own_namespace
@@ -24,21 +24,22 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions
 from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
+from evaluator.core.policy.decide import as_read
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import ProblemAcknowledged, Reaction, Signals, on_node
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.certificates import port_certificates
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.sources.build import SourceDependencies, assemble
-from evaluator.core.wiring import Contributions, Loop
-from evaluator.core.writes.node_writer import Controller, WriteContext
+from evaluator.core.wiring import Contributions, Loop, Wired
+from evaluator.core.writes.node_writer import WriteContext
 from plimsoll.process import memory
 from plimsoll.ratelimit import TokenBucket
-from plimsoll.wakeup import WakeUp
 
 
 class Core:
@@ -50,17 +51,12 @@ class Core:
         self.api = api
         self.metrics = Metrics()
         self.isolation = Isolation(self.metrics.internal_errors)
+        self.signals = Signals(self.isolation.part)
         self.contributions = Contributions()
-        self.journal = Journal()
-        self.cluster = ClusterCache(stale_after=options.cluster_stale_after)
+        self.cluster = ClusterCache(stale_after=options.cluster_stale_after, signals=self.signals)
         self.vocabulary = vocabulary
-        changed = WakeUp()
         self.watches = Watches(
-            api,
-            self.cluster,
-            self.metrics,
-            stale_after=options.cluster_stale_after,
-            resumed=changed,
+            api, self.cluster, self.metrics, stale_after=options.cluster_stale_after
         )
         self.all_pods = AllPods(self.watches)
         self._store = Store(
@@ -78,7 +74,7 @@ class Core:
             options,
             self._store,
             SourceDependencies(
-                api, self.cluster, self._subscriptions, self.metrics, on_change=changed.set
+                api, self.cluster, self._subscriptions, self.metrics, self.signals.publish
             ),
             period=options.sync_period,
         )
@@ -86,7 +82,6 @@ class Core:
         self.measured = self._sources.readings
         """The readings of sources."""
         self.readings = WithNodeConditions(self.measured, self.conditions)
-        self.loop = self._decision_loop(changed)
         self.placements = Placements(
             Measures(shipped),
             self.cluster.allocatable,
@@ -94,6 +89,7 @@ class Core:
             enabled=options.count_placed,
         )
         """The pods placed since the readings."""
+        self.loop = self._decision_loop()
         self.intake = Intake(
             self.loop,
             self.metrics,
@@ -103,18 +99,11 @@ class Core:
             causes=self.causes,
             registrations=self._sources.registrations,
             placements=self.placements,
+            publish=self.signals.publish,
         )
-        self.cluster.listeners.figures.append(self.placements.capacity_changed)
-        if options.count_placed:
-            self.cluster.listeners.pods.append(self.intake.pod_changed)
-            self.loop.followers.append(self.placements.follow)
-            self.loop.without_departed = self.placements.without_departed
-        self.cluster.listeners.nodes.append(self.intake.node_changed)
-        self.cluster.listeners.conditions.append(self.intake.conditions_changed)
-        self.cluster.listeners.decisions.append(self.loop.touch)
         self.namespace = options.lease_namespace or own_namespace()
         """Of this installation's Lease and ConfigMap."""
-        self.fence = WriteFence()
+        self.fence = WriteFence(publish=self.signals.publish)
         api.fence = self.fence.write
         self.metrics.leader.set_function(self.fence.is_leader)
         self.leader = Leader(
@@ -124,23 +113,24 @@ class Core:
             namespace=self.namespace,
             name=options.lease_name,
             unfit=self.isolation.stuck,
+            publish=self.signals.publish,
         )
-        self.leader.listeners.append(self._leader_changed)
         self.writes = WriteContext(
             kube=api,
             cluster=self.cluster,
             decider=self.loop,
             bucket=TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps))),
             is_leader=self.fence.is_leader,
-            journal=self.journal,
+            publish=self.signals.publish,
             isolation=self.isolation,
         )
         self._agents: AgentServer | None = None
         self.port_restarts = PortRestarts(self.metrics.agents_port_restarts.inc)
         """Of the agents' port."""
         self.scheduler_port = SchedulerPort(options, self.metrics)
+        self.signals.connect(self._reactions())
 
-    def _decision_loop(self, changed: WakeUp) -> DecisionLoop:
+    def _decision_loop(self) -> DecisionLoop:
         return DecisionLoop(
             self.cluster,
             self.readings,
@@ -153,17 +143,28 @@ class Core:
             similar=SimilarMetrics(
                 agents=AGENTS in self.options.sources, conditions=self.conditions.names
             ),
-            wakeup=changed,
+            without_departed=(
+                self.placements.without_departed if self.options.count_placed else as_read
+            ),
             isolation=self.isolation,
         )
 
-    def connect(self, controller: Controller) -> None:
-        """Wake a controller after each decision, and let it start over when this replica becomes leader."""
-        self.fence.listeners.append(controller.start_over)
-        self.loop.listeners.append(controller.wake)
+    def _reactions(self) -> Iterator[Reaction]:
+        yield from self.loop.reactions()
+        yield from self.intake.reactions(count_placed=self.options.count_placed)
+        yield on_node(ProblemAcknowledged, self._acknowledged)
 
-    def _leader_changed(self, what: str) -> None:
-        self.journal.note(Action(ActionKind.LEADER, text=what))
+    def add(self, wired: Wired, feature: str) -> None:
+        """Add what a feature contributes. Features react in the order in which they are added."""
+        self.contributions.add(wired)
+        self.signals.connect(wired.reacts, feature)
+        self.metrics.policy_counters += wired.policy_counters
+        for parts in wired.decides:
+            self.loop.extend(parts)
+
+    def _acknowledged(self, node: str) -> None:
+        if self._agents is not None:
+            self._agents.acknowledged(node)
 
     def connected_agents(self) -> int:
         """Return the number of nodes with a connected agent."""
@@ -176,7 +177,7 @@ class Core:
             self._store,
             self._subscriptions,
             interval=options.sync_period,
-            listener=self.intake,
+            publish=self.signals.publish,
             patterns=self.loop.extra.patterns,
             acknowledged=self.problems.acknowledged,
             authorizer=authn.authorizer(
@@ -184,7 +185,6 @@ class Core:
             ),
             limits=options.agent_limits.for_metrics(options.max_metrics),
         )
-        self.problems.listeners.acknowledged.append(server.acknowledged)
         self._agents = server
         self.metrics.agents.set_function(self.connected_agents)
         return server

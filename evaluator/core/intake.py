@@ -1,27 +1,45 @@
 """What agents, polled sources and watches report, on its way to the decision loop."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import Metrics
-from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.pod import Pod
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.placements import Placements
 from evaluator.core.readings.node_conditions import NodeConditions
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
-from evaluator.core.sources.agents.calls import Code
-from evaluator.core.sources.agents.server import ReportListener
+from evaluator.core.signals import (
+    AgentRefused,
+    AgentReported,
+    CausesReported,
+    Decided,
+    FailingRulesReported,
+    MatchingNamesReported,
+    NodeCapacityChanged,
+    NodeConditionsChanged,
+    NodeRegistered,
+    PolicyPodChanged,
+    ProblemConditionsChanged,
+    ProblemOccurred,
+    ProblemsReported,
+    Publish,
+    Reaction,
+    SimilarNamesReported,
+    on,
+    on_node,
+)
 from evaluator.core.sources.build import Registrations
 from plimsoll import rfc3339
-from wire.failing_rules import FailingRules
-from wire.problems import Problems
 
 
-class Intake(ReportListener):
-    """Notes each change, and requests an evaluation if it may change a decision. Times are of one monotonic clock."""
+class Intake:
+    """Notes what agents and watches report, and requests an evaluation if it may change a decision.
+
+    Times are of one monotonic clock.
+    """
 
     def __init__(
         self,
@@ -34,6 +52,7 @@ class Intake(ReportListener):
         causes: NodeCauses,
         registrations: Registrations,
         placements: Placements,
+        publish: Publish,
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
     ) -> None:
@@ -45,50 +64,76 @@ class Intake(ReportListener):
         self._causes = causes
         self._registrations = registrations
         self._placements = placements
+        self._publish = publish
         self._clock = clock
         self._wall = wall
 
-    def reported(self, changed: bool) -> None:
-        """An agent reported; `changed`: a reading differs from the last one."""
+    def reactions(self, *, count_placed: bool) -> Iterator[Reaction]:
+        """Return what is noted; with `count_placed`, the pods placed since the readings, too."""
+        yield on(AgentReported, self.reported)
+        yield on(SimilarNamesReported, self.similar_reported)
+        yield on(MatchingNamesReported, self.matching_reported)
+        yield on(FailingRulesReported, self.failing_reported)
+        yield on(ProblemsReported, self.problems_reported)
+        yield on(CausesReported, self.causes_reported)
+        yield on(AgentRefused, self.refused)
+        yield on(NodeRegistered, self.node_changed)
+        yield on(NodeConditionsChanged, self.conditions_changed)
+        yield on_node(NodeCapacityChanged, self._placements.capacity_changed)
+        if count_placed:
+            yield on(PolicyPodChanged, self.pod_changed)
+            yield on(Decided, self.follow)
+
+    def follow(self, decided: Decided) -> Iterator[None]:
+        """Forget, in steps, the placed pods that new readings show, and learn from them."""
+        return self._placements.follow(decided.decisions, decided.at)
+
+    def reported(self, report: AgentReported) -> None:
+        """Count a report; evaluate if a reading changed."""
         self._metrics.reports.inc()
-        if changed:
+        if report.changed:
             self._loop.touch()
 
-    def similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
-        """An agent reported names of its series that resemble absent metrics, by metric."""
-        if self._loop.similar.report(names):
+    def similar_reported(self, report: SimilarNamesReported) -> None:
+        """Keep the names; evaluate if one is new."""
+        if self._loop.similar.report(report.names):
             self._loop.touch()
 
-    def matching_reported(self, names: Sequence[str]) -> None:
-        """An agent reported names of its metrics that match the patterns of extra metrics."""
-        if self._loop.extra.found(names):
+    def matching_reported(self, report: MatchingNamesReported) -> None:
+        """Keep the names of extra metrics; evaluate if one is new."""
+        if self._loop.extra.found(report.names):
             self._loop.touch()
 
-    def failing_reported(self, node: str, rules: FailingRules) -> None:
-        """An agent reported its failing rules, or ended: then there are none."""
-        self._failing_rules.report(node, rules, self._clock())
+    def failing_reported(self, report: FailingRulesReported) -> None:
+        """Replace the failing rules of a node."""
+        self._failing_rules.report(report.node, report.rules, self._clock())
 
-    def problems_reported(self, node: str, problems: Problems) -> None:
-        """An agent reported the problems of its node."""
-        self._problems.report(node, problems)
+    def problems_reported(self, report: ProblemsReported) -> None:
+        """Replace the problems of a node, and publish what is new."""
+        if self._problems.report(report.node, report.problems):
+            self._publish(ProblemConditionsChanged(report.node))
+        for event in report.problems.events:
+            self._publish(ProblemOccurred(report.node, event))
 
-    def causes_reported(self, node: str, causes: Mapping[str, str]) -> None:
-        """An agent reported what its readings come from. They change with a reading, or decide nothing."""
-        self._causes.report(node, causes)
+    def causes_reported(self, report: CausesReported) -> None:
+        """Replace the causes of a node's readings. They change with a reading, or decide nothing."""
+        self._causes.report(report.node, report.causes)
 
-    def refused(self, code: Code) -> None:
-        """A stream of an agent was rejected."""
-        self._metrics.agents_refused.labels(code).inc()
+    def refused(self, refusal: AgentRefused) -> None:
+        """Count a rejected stream."""
+        self._metrics.agents_refused.labels(refusal.code).inc()
 
-    def node_changed(self, node: str, registered: bool) -> None:
-        """A node was registered, possibly replacing one of the same name, or deleted."""
+    def node_changed(self, change: NodeRegistered) -> None:
+        """Drop the readings of a node that was replaced or deleted."""
+        node, registered = change.node, change.registered
         self._registrations.changed(node, registered=registered, now=self._clock())
         if not registered:
             self._problems.forget(node)
             self._causes.report(node, {})
 
-    def pod_changed(self, before: Pod | None, after: Pod | None) -> None:
-        """A pod with a policy label changed; None: it is absent."""
+    def pod_changed(self, change: PolicyPodChanged) -> None:
+        """Add a pod that was placed to those that no reading shows, or remove one that left."""
+        before, after = change.before, change.after
         left, came = _placed(before), _placed(after)
         if left is not None and came is not None and _place(left) == _place(came):
             return
@@ -102,9 +147,9 @@ class Intake(ReportListener):
         age = 0.0 if bound is None else max(0.0, self._wall() - bound)
         self._placements.bound(*came, now - age, now)
 
-    def conditions_changed(self, node: str, conditions: Sequence[NodeCondition]) -> None:
-        """The conditions of a node changed."""
-        if self._conditions.changed(node, conditions):
+    def conditions_changed(self, change: NodeConditionsChanged) -> None:
+        """Replace the conditions of a node; evaluate if a rule may read one."""
+        if self._conditions.changed(change.node, change.conditions):
             self._loop.touch()
 
 

@@ -136,6 +136,18 @@ class Part:
         else:
             self.succeeded(key)
 
+    def steps(self, key: Hashable, steps: Iterator[None]) -> Iterator[None]:
+        """Yield from the steps of handling an object; they end at what they raise."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration:
+                return self.succeeded(key)
+            except Exception:  # noqa: BLE001
+                self.failed(key)
+                return None
+            yield
+
     @property
     def is_stuck(self) -> bool:
         """Whether every object failed for a minute, several of them, or the loop itself ended again and again."""

@@ -7,14 +7,17 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from prometheus_client import Counter
+
 from evaluator.core.http.ports import Port
 from evaluator.core.http.responses import RouteGroup
+from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node import Node
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy_status import Effects, PolicyPart
 from evaluator.core.protocol import Args, ForPod
+from evaluator.core.signals import ActionKind, Reaction
 from plimsoll.http.routes import Route
 from plimsoll.http.types import Request
 
@@ -31,12 +34,16 @@ def _known() -> bool:
 class Wired:
     """A feature that is connected to the core: what the evaluator serves, runs and shows of it."""
 
+    reacts: Sequence[Reaction] = ()
+    """What the feature does at signals."""
+    decides: Sequence[DecisionParts] = ()
+    """What it adds to decisions."""
     scheduler_routes: Sequence[RouteGroup] = ()
     """On kube-scheduler's port."""
     ops_routes: Mapping[str, Route] = field(default_factory=dict)
     """On the operations port, by path."""
     resource_path: Callable[[Request], str | None] | None = None
-    """Returns the one path of what a request to these routes shows, by which permissions name it."""
+    """Returns the one path of what a request to these routes shows, by which permissions name it; None for routes of others."""
     ports: Sequence[Port] = ()
     """Ports of its own."""
     loops: Sequence[Loop] = ()
@@ -50,37 +57,34 @@ class Wired:
     """Whether `policy_part` is known yet; until then no status is written."""
     may_act: Callable[[PolicyKey, str], bool] | None = None
     """Whether a policy may act on a node, within limits."""
+    deschedules: bool = False
+    """Whether pods leave nodes that violate `deschedule`, so that this counts for limits of nodes."""
     for_pod: ForPod | None = None
-    """Refines a policy's decision for one pod."""
-    records: Callable[[Node], Mapping[str, str]] | None = None
-    """Returns what the feature wrote to a node that shows, after a restart, that the node violated a policy."""
+    """Refines a policy's decision for one pod, as the features before it refined it."""
+    action_kinds: Sequence[str] = ()
+    """Values of `Acted.kind` beside those of the core."""
+    policy_counters: Sequence[Counter] = ()
+    """Counters with the labels `namespace` and `policy`, whose series go when the policy goes."""
     page: PagePart | None = None
 
 
 class Contributions:
-    """The parts of all wired features, in the order of the list of features.
-
-    `listeners` are called by `changed()`: when a part that a policy's status or Events report, or a limit, changed.
-    """
+    """The parts of all wired features, in the order of the list of features."""
 
     def __init__(self) -> None:
         self._wired: list[Wired] = []
-        self.listeners: list[Callable[[], None]] = []
-        self.deschedules = False
-        """Whether pods leave nodes that violate `deschedule`, so that this counts for limits of nodes."""
 
     def add(self, wired: Wired) -> None:
         """Add the parts of a feature."""
         self._wired.append(wired)
 
-    def changed(self) -> None:
-        """Notify those that report parts."""
-        for listener in self.listeners:
-            listener()
-
     def is_descheduling(self) -> bool:
         """Return whether pods leave nodes that violate `deschedule`."""
-        return self.deschedules
+        return any(wired.deschedules for wired in self._wired)
+
+    def action_kinds(self) -> list[str]:
+        """Return the values of `Acted.kind`."""
+        return [*ActionKind, *(kind for wired in self._wired for kind in wired.action_kinds)]
 
     def waiting_for(self) -> list[str]:
         """Return what features miss before this replica is ready."""

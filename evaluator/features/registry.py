@@ -24,7 +24,10 @@ NAMES = (
     "history",
     "pages",
 )
-"""In the order in which they are wired, and shown where several contribute. `pages` is last: it shows the others."""
+"""In the order in which they are wired, and shown where several contribute.
+
+`history` comes after the features whose kinds of actions it records; `pages` is last: it shows the others.
+"""
 
 FEATURES: tuple[Feature[Any], ...] = tuple(
     import_module(f"evaluator.features.{name}.feature").FEATURE for name in NAMES

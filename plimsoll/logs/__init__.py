@@ -27,7 +27,7 @@ def _level(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """Logs. The flags of every program."""
+    """The logging flags of every program."""
 
     log_level: str = option(
         "log.level",

@@ -9,12 +9,13 @@ import pytest
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.features.gangs.core.labels import decode
-from evaluator.features.gangs.core.podgroup import GangIndex, GangKey
+from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.diagnoser import Diagnoser
 from sandbox.client.client import ApiError, Client
 from sandbox.client.objects import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICASETS, ObjectKind
 from sandbox.envtest import NoControlPlaneError
+from tests.evaluator.features.gangs.fed import fed_index
 from tests.eventually import eventually
 
 QUOTAS = ObjectKind("resourcequotas", "v1")
@@ -93,7 +94,7 @@ class Diagnosis:
         self._inventory = PodCache(clock=lambda: self._now, wall=lambda: self._now)
         key = GangKey(namespace, "train")
         verdict = GangVerdict(GangState.INCOMPLETE, "", 0.0)
-        index = GangIndex(self._inventory)
+        index = fed_index(self._inventory)
         self._diagnoser = Diagnoser(
             kube,
             lambda: index.by_key,

@@ -8,12 +8,12 @@ import pytest
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.policy.decide import Decisions
-from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import shapes
 from evaluator.features.gangs.core.packing import Packing
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, PODS
+from tests.evaluator.features.gangs.fed import fed_tracker
 
 pytestmark = pytest.mark.e2e
 
@@ -85,7 +85,7 @@ async def fitting(world):
     cluster.nodes.replace([decode_node(msgspec.json.encode(node)) for node in nodes])
     found = [decode(msgspec.json.encode(pod)) for pod in await pods_of(world)]
     pods.pods.replace(found)
-    packing = Packing(CapacityTracker(cluster, pods, Decisions).capacity())
+    packing = Packing(fed_tracker(cluster, pods, Decisions).capacity())
     counts = {}
     for kind in KINDS:
         waiting = [pod for pod in found if pod.extra.group == kind and not pod.node]

@@ -11,11 +11,11 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.features.gangs.core.labels import decode
-from evaluator.features.gangs.core.podgroup import GangIndex
 from evaluator.features.gangs.core.types import GangDecisions, GangState, GangVerdict
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
 from sandbox.client.objects import EVENTS, PODS
+from tests.evaluator.features.gangs.fed import fed_index
 
 pytestmark = pytest.mark.e2e
 
@@ -32,7 +32,7 @@ async def replica(world):
             stack.push_async_callback(kube.close)
             inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
             inventory.pods.replace([decode(raw) for raw in await kube.list_pods(world.namespace)])
-            index = GangIndex(inventory)
+            index = fed_index(inventory)
             made = SimpleNamespace(message="", is_leader=True)
 
             def outcome():

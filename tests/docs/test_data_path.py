@@ -17,6 +17,7 @@ from evaluator.core.assembly import Core
 from evaluator.core.kube.client import Kube
 from evaluator.core.options import CoreOptions
 from evaluator.core.policy.vocabulary import NO_FEATURES
+from evaluator.core.signals import Decided, wakes
 from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.features.extender.feature import FEATURE
 from plimsoll.http.types import Request
@@ -84,7 +85,7 @@ async def filtered(core):
 async def report(core, port):
     """Report one reading as an agent does, and return once it is decided on."""
     decided = asyncio.Event()
-    core.loop.listeners.append(decided.set)
+    core.signals.connect(wakes(decided.set, Decided))
     async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
         stream = channel.stream_stream(STREAM)()
         first = telemetry_pb2.Report(node_name="node-a")

@@ -10,7 +10,6 @@ import pytest
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.http.ops import OpsServer
 from evaluator.core.http.ports import attributes_of
-from evaluator.core.journal import ActionKind, PodAnswer
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
@@ -22,6 +21,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import ActionKind, Answered
 from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section
@@ -401,7 +401,7 @@ async def test_page_of_a_pod_says_what_was_decided_then(pages, parsed, rule):
     pages.decide(["node-a", "node-b"], m_bytes=2048.0)
     refused = pages.decisions.policies[policy.key].dontschedule
     names = ["node-a", "node-b"]
-    pages.pods.answered(PodAnswer("ns/web", policy.key, pages.decisions, len(names), refused))
+    pages.pods.answered(Answered("ns/web", policy.key, pages.decisions, len(names), refused))
     list(pages.pods.steps())
     meta = PodMeta(name="web", namespace="ns", labels={"telemetry-policy": "demo"})
     pages.cluster.pods.replace([Pod(meta, PodSpec(requests_extender=True), PodStatus("Pending"))])

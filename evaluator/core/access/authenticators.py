@@ -32,6 +32,7 @@ from evaluator.core.access.user import (
 )
 from evaluator.core.kube.resources import APIResource
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.signals import FrontProxyChanged, Publish, unheard
 from plimsoll import logs
 from plimsoll.http.tls import common_name
 from plimsoll.http.types import Request
@@ -153,16 +154,13 @@ decode_config_map = msgspec.json.Decoder(ConfigMap).decode
 
 
 class FrontProxy:
-    """Authenticates requests of the front proxy. Fed by a reflector of CONFIG_MAP.
+    """Authenticates requests of the front proxy. Fed by a reflector of CONFIG_MAP; publishes that its CA changed."""
 
-    `listeners` are called when the CA changed: connections whose certificate the previous CA signed should end.
-    """
-
-    def __init__(self) -> None:
+    def __init__(self, publish: Publish = unheard) -> None:
+        self._publish = publish
         self.synced = False
         """Whether the ConfigMap was read, or is known not to exist."""
         self.config: RequestHeaderConfig | None = None
-        self.listeners: list[Callable[[], None]] = []
 
     def client_ca(self) -> str:
         """Return the CA of the front proxy's certificate in PEM; empty if there is none."""
@@ -201,8 +199,7 @@ class FrontProxy:
         self.config, self.synced = found, True
         if self.client_ca() != before:
             log.info("front proxy CA loaded", allowed_names=found.allowed_names if found else ())
-            for listener in self.listeners:
-                listener()
+            self._publish(FrontProxyChanged())
 
     def user_of(self, request: Request) -> User | None:
         """Return the user that the front proxy names; None if the request is not the front proxy's or names none.

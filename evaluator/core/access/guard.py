@@ -37,6 +37,7 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview
+from evaluator.core.signals import Publish, unheard
 from plimsoll import logs
 from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
 from plimsoll.logs.ratelimited import RateLimitedLogger
@@ -242,17 +243,17 @@ def _unauthorized(reason: str) -> RejectedRequestError:
 class DelegatedAccess:
     """Guards for the ports of one evaluator. `run()` must run while a guard uses the front proxy."""
 
-    def __init__(self, api: Kube, metrics: Metrics) -> None:
+    def __init__(self, api: Kube, metrics: Metrics, publish: Publish = unheard) -> None:
         self._api = api
         self._metrics = metrics
         self._tokens: TokenReviewer[User] = TokenReviewer(self._user_of, fresh=FRESH)
         self._permissions = AccessReviewer(api)
-        self.front_proxy = FrontProxy()
+        self.front_proxy = FrontProxy(publish)
 
     def guard(self, port: str, *, front_proxy: bool) -> Guard:
         """Return the guard of a port. `front_proxy`: whether the API server forwards requests to it.
 
-        Such a port needs `client_ca=front_proxy.client_ca` in its TLS settings, and Server.drain in `front_proxy.listeners`.
+        Such a port needs `client_ca=front_proxy.client_ca` in its TLS settings, and `Server.drain` as a reaction to `FrontProxyChanged`.
         """
         counter = self._metrics.access_decisions
         for result in RESULTS:

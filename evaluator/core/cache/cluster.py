@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -15,6 +14,20 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.resources import Allocatable
 from evaluator.core.policy.types import Policy
+from evaluator.core.signals import (
+    KindListed,
+    NodeActionsChanged,
+    NodeAnnotationsChanged,
+    NodeCapacityChanged,
+    NodeConditionsChanged,
+    NodeLabelsChanged,
+    NodeRegistered,
+    NodeSetChanged,
+    PlacementChanged,
+    PolicyChanged,
+    PolicyPodChanged,
+    Signals,
+)
 
 K = TypeVar("K")
 T = TypeVar("T")
@@ -38,7 +51,7 @@ class Collection(Generic[K, T]):
         key: Callable[[T], K],
         *,
         changed: Callable[[K, T | None, T | None], None],
-        listed: Callable[[], None],
+        listed: Callable[[], None] = lambda: None,
     ) -> None:
         self.objects: dict[K, T] = {}
         self.synced = False
@@ -88,30 +101,6 @@ class Collection(Generic[K, T]):
             self._changed(key, before, None)
 
 
-@dataclass(slots=True)
-class Listeners:
-    """Callbacks for changes; called on the event loop's thread, so they must return at once."""
-
-    decisions: list[Callable[[], None]] = field(default_factory=list)
-    """Policies or the set of nodes changed, or the first list of a kind is complete."""
-    nodes: list[Callable[[str, bool], None]] = field(default_factory=list)
-    """A node was registered (true), possibly replacing one of the same name, or deleted (false), after the first list."""
-    labels: list[Callable[[str], None]] = field(default_factory=list)
-    """A node's labels or their owners changed, or the node was added or deleted."""
-    placement: list[Callable[[], None]] = field(default_factory=list)
-    """Pods with a policy label, or the placement of nodes or pods, changed."""
-    pods: list[Callable[[Pod | None, Pod | None], None]] = field(default_factory=list)
-    """A pod with a policy label changed, with its previous and new state (None: absent)."""
-    conditions: list[Callable[[str, Sequence[NodeCondition]], None]] = field(default_factory=list)
-    """A node's conditions, or only their times, changed; none are left of a deleted node."""
-    actions: list[Callable[[str], None]] = field(default_factory=list)
-    """What features set on a node (`Node.acted_on`) changed, or the node was added or deleted."""
-    figures: list[Callable[[str], None]] = field(default_factory=list)
-    """A node's allocatable resources or usage annotations (`Node.figures`) changed, or the node was added or deleted."""
-    annotations: list[Callable[[str], None]] = field(default_factory=list)
-    """A node's annotations with our prefix, or its machine (`Node.annotated`), changed, or the node was added or deleted."""
-
-
 class WatchStaleness:
     """When each watch last received anything, by kind (seconds, monotonic): the cache of a silent watch is stale.
 
@@ -153,16 +142,18 @@ class WatchStaleness:
 
 
 class ClusterCache:
-    """Policies, nodes and pods with a policy label. `stale_after`: seconds without watch events after which a kind is stale."""
+    """Policies, nodes and pods with a policy label; publishes what changes in them."""
 
-    def __init__(self, *, stale_after: float = math.inf) -> None:
-        self.listeners = Listeners()
+    def __init__(self, *, stale_after: float = math.inf, signals: Signals | None = None) -> None:
+        """`stale_after`: seconds without watch events after which a kind is stale."""
+        self.signals = signals or Signals()
+        self._publish = self.signals.publish
         self.staleness = WatchStaleness(
             ("taspolicies", "nodes", "pods", "all pods"), bound=stale_after
         )
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
-            changed=lambda *_: self._notify(self.listeners.decisions),
+            changed=lambda *_: self._publish(PolicyChanged()),
             listed=self._kind_listed,
         )
         self.nodes: Collection[str, Node] = Collection(
@@ -209,46 +200,38 @@ class ClusterCache:
         return not self.nodes.synced or node in self.nodes.objects
 
     def _kind_listed(self) -> None:
-        """The first decision waits for all kinds, so each first list triggers one."""
-        self._notify(self.listeners.decisions)
+        self._publish(KindListed())
 
     def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """Ignores heartbeats: they change nothing that the evaluator reads."""
-        if self.nodes.synced and _uid(before) != _uid(after):
-            for registered in self.listeners.nodes:
-                registered(name, after is not None)
-            if before is not None and after is not None:
-                self._notify(self.listeners.decisions)
         if before is None or after is None:
             self._names = None
-            self._notify(self.listeners.decisions)
+        if _uid(before) != _uid(after):
+            if self.nodes.synced:
+                self._publish(NodeRegistered(name, after is not None))
+            self._publish(NodeSetChanged())
         if _conditions(before) != _conditions(after):
             was_leaving = name in self.leaving
             self.leaving.discard(name)
             if after is not None and after.leaving:
                 self.leaving.add(name)
             if name in self.leaving or was_leaving:
-                self._notify(self.listeners.placement)
-            for conditions_changed in self.listeners.conditions:
-                conditions_changed(name, _conditions(after))
+                self._publish(PlacementChanged())
+            self._publish(NodeConditionsChanged(name, _conditions(after)))
         self._node_fields_changed(name, before, after)
 
     def _node_fields_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         if before is None or after is None or before.node_labels != after.node_labels:
-            for listener in self.listeners.labels:
-                listener(name)
+            self._publish(NodeLabelsChanged(name))
         if before is None or after is None or before.acted_on != after.acted_on:
-            for acted_on in self.listeners.actions:
-                acted_on(name)
+            self._publish(NodeActionsChanged(name))
         if before is None or after is None or before.placement != after.placement:
             self.feasible_nodes.changed(name)
-            self._notify(self.listeners.placement)
+            self._publish(PlacementChanged())
         if before is None or after is None or before.annotated != after.annotated:
-            for annotated in self.listeners.annotations:
-                annotated(name)
+            self._publish(NodeAnnotationsChanged(name))
         if before is None or after is None or before.figures != after.figures:
-            for listener in self.listeners.figures:
-                listener(name)
+            self._publish(NodeCapacityChanged(name))
 
     def _pod_changed(self, _key: object, before: Pod | None, after: Pod | None) -> None:
         """Ignores status updates that change nothing that the evaluator reads."""
@@ -256,14 +239,8 @@ class ClusterCache:
             for index in (self.running, self.waiting, self.requesting, self.not_requesting):
                 index.change(before, after)
             self.feasible_nodes.change_pod(before, after)
-            for changed in self.listeners.pods:
-                changed(before, after)
-            self._notify(self.listeners.placement)
-
-    @staticmethod
-    def _notify(listeners: list[Callable[[], None]]) -> None:
-        for listener in listeners:
-            listener()
+            self._publish(PolicyPodChanged(before, after))
+            self._publish(PlacementChanged())
 
     def status_of(self, key: PolicyKey) -> Mapping[str, Any]:
         """Return the last status written to a policy by any replica."""

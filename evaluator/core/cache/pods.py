@@ -20,8 +20,7 @@ from evaluator.core.model.resources import (
     others_plus,
     plus,
 )
-
-Listener = Callable[["PodRecord | None", "PodRecord | None"], None]
+from evaluator.core.signals import NodeUsageChanged, PodChanged, Signals
 
 
 @dataclass(slots=True)
@@ -57,7 +56,10 @@ class _RecentlyBound:
 
 
 class PodCache:
-    """The sink of the reflector of all pods. `clock` is monotonic; `wall` returns Unix time, as in the pods' timestamps."""
+    """The sink of the reflector of all pods; publishes what changes in them.
+
+    `clock` is monotonic; `wall` returns Unix time, as in the pods' timestamps.
+    """
 
     def __init__(
         self,
@@ -65,16 +67,13 @@ class PodCache:
         clock: Callable[[], float],
         wall: Callable[[], float],
         window: float = USAGE_WINDOW,
+        signals: Signals | None = None,
     ) -> None:
+        self.signals = signals or Signals()
+        self._publish = self.signals.publish
         self.pods: Collection[Key, PodRecord] = Collection(
-            lambda pod: pod.key, changed=self._changed, listed=self._listed
+            lambda pod: pod.key, changed=self._changed
         )
-        self.listeners: list[Listener] = []
-        """Called with a pod's previous and new state (None: absent) on the event loop's thread; must return at once."""
-        self.touched: list[Callable[[str], None]] = []
-        """Called with the name of each node whose sums changed."""
-        self.listed: list[Callable[[], None]] = []
-        """Called after the first complete list of pods."""
         self._clock, self._wall, self._window = clock, wall, window
         self._usage: dict[str, NodeUsage] = {}
         self._recent = _RecentlyBound()
@@ -97,22 +96,16 @@ class PodCache:
             if recent.until.get(key) == until:
                 self._expire(self.pods.objects[key])
 
-    def _listed(self) -> None:
-        for listener in self.listed:
-            listener()
-
     def _changed(self, key: Key, before: PodRecord | None, after: PodRecord | None) -> None:
         if not _same_usage(before, after):
             if before is not None and before.holds:
                 self._remove(key, before)
             if after is not None and after.holds:
                 self._add(key, before, after)
-        for listener in self.listeners:
-            listener(before, after)
+        self._publish(PodChanged(before, after))
 
     def _touch(self, node: str) -> None:
-        for listener in self.touched:
-            listener(node)
+        self._publish(NodeUsageChanged(node))
 
     def _add(self, key: Key, before: PodRecord | None, pod: PodRecord) -> None:
         self._usage.setdefault(pod.node, NodeUsage()).add(pod)

@@ -21,8 +21,8 @@ from evaluator.core.model.pod_record import Extra, PodRecord
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
+from evaluator.core.signals import WatchResumed
 from plimsoll import logs
-from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
 
@@ -81,10 +81,7 @@ def decode_policy(
 
 
 class Watches:
-    """Makes the reflectors. `stale_after`: seconds without activity after which a cache is stale.
-
-    `resumed` is set when a stale watch receives again: writes were due meanwhile.
-    """
+    """Makes the reflectors. `stale_after`: seconds without activity after which a cache is stale."""
 
     def __init__(
         self,
@@ -93,15 +90,14 @@ class Watches:
         metrics: Metrics,
         *,
         stale_after: float,
-        resumed: WakeUp,
     ) -> None:
         self._api = api
+        self.signals = cluster.signals
         self._staleness = cluster.staleness
         self._metrics = metrics
         # Without events, opening a watch is the only sign that a copy is current: early enough, also if one end is lost.
         self._longest_watch = min(LONGEST_WATCH, stale_after / 2)
         self._grace = min(WATCH_GRACE, stale_after / 4)
-        self._resumed = resumed
 
     def reflector(
         self,
@@ -131,7 +127,7 @@ class Watches:
     def _observed(self, kind: str) -> None:
         if self._staleness.observed(kind, time.monotonic()):
             log.info("receiving %s from the API server again", kind)
-            self._resumed.set()
+            self.signals.publish(WatchResumed())
 
 
 class AllPods:
@@ -141,7 +137,7 @@ class AllPods:
     """
 
     def __init__(self, watches: Watches) -> None:
-        self.cache = PodCache(clock=time.monotonic, wall=time.time)
+        self.cache = PodCache(clock=time.monotonic, wall=time.time, signals=watches.signals)
         self.required = False
         self._watches = watches
         self._ignored: Set[str] = frozenset()

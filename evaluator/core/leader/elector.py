@@ -11,6 +11,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader import lease
 from evaluator.core.leader.lease import Acquire, LeaseTimings, ObservedLease, Renew, StepDown, Wait
 from evaluator.core.leader.write_fence import WriteFence, clock
+from evaluator.core.signals import Acted, ActionKind, Publish, unheard
 from plimsoll import logs, rfc3339
 
 log = logs.get(__name__)
@@ -46,6 +47,7 @@ class Leader:
         name: str,
         me: str = "",
         unfit: Callable[[], Sequence[str]] = tuple,
+        publish: Publish = unheard,
         clock: Callable[[], float] = clock,
     ) -> None:
         """`unfit` returns why this replica must not lead; meanwhile it gives the lease up and acquires none."""
@@ -56,12 +58,11 @@ class Leader:
         self._name = name
         self._me = me or identity()
         self._unfit = unfit
+        self._publish = publish
         self._clock = clock
         self._seen = ObservedLease()
         self._reason = ""
         self._turn = asyncio.Lock()
-        self.listeners: list[Callable[[str], None]] = []
-        """Called with a sentence when the leader changed, as far as this replica knows."""
 
     @property
     def holds(self) -> bool:
@@ -175,8 +176,7 @@ class Leader:
             self._changed(reason)
 
     def _changed(self, what: str) -> None:
-        for listener in self.listeners:
-            listener(what)
+        self._publish(Acted(ActionKind.LEADER, text=what))
 
     def _log_failure(self, why: str) -> None:
         """Warn once per reason: this runs every two seconds."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.signals import LeadershipGained, Publish, unheard
 
 _NEVER, _ALWAYS = -math.inf, math.inf
 _CHECK = 0.25
@@ -33,9 +34,10 @@ class NotLeaderError(KubeError):
 
 
 class WriteFence:
-    """Permits writes while this replica leads. `listeners` are called when leadership is gained, not when it is lost."""
+    """Permits writes while this replica leads; publishes that leadership was gained, not that it was lost."""
 
-    def __init__(self, *, clock: Callable[[], float] = clock) -> None:
+    def __init__(self, *, publish: Publish = unheard, clock: Callable[[], float] = clock) -> None:
+        self._publish = publish
         self._clock = clock
         self._until = _NEVER
         self._finishing = False
@@ -43,7 +45,6 @@ class WriteFence:
         self._checking: asyncio.TimerHandle | None = None
         self._idle = asyncio.Event()
         self._idle.set()
-        self.listeners: list[Callable[[], None]] = []
 
     def is_leader(self) -> bool:
         """Whether a write may start now."""
@@ -54,8 +55,7 @@ class WriteFence:
         gained = not self._clock() < self._until
         self._until = until
         if gained:
-            for listener in self.listeners:
-                listener()
+            self._publish(LeadershipGained())
 
     def end(self) -> None:
         """Leadership lost: reject new writes and cancel those in flight."""

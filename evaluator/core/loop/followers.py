@@ -31,7 +31,7 @@ class PolicyGauges:
         self._shown: dict[PolicyKey, tuple[Decision, Figures]] = {}
         """By policy, the decision that its gauges show, and their values."""
 
-    def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
+    def show(self, decisions: Decisions) -> Iterator[None]:
         """Update the gauges, one changed policy per step."""
         metrics = self._metrics
         metrics.decided_timestamp.set_to_current_time()

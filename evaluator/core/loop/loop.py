@@ -1,15 +1,18 @@
-"""The decision loop: runs decide() after changes and when readings become stale, swaps the result, notifies listeners."""
+"""The decision loop: runs decide() after changes and when readings become stale, swaps the result, publishes it."""
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.isolation import Isolation
 from evaluator.core.loop.followers import PolicyGauges, log_changes, release
 from evaluator.core.loop.subscription import (
-    NO_EXTRA_METRICS,
+    AllExtraMetrics,
     ExtraMetrics,
     SimilarMetrics,
     Subscriptions,
@@ -17,6 +20,7 @@ from evaluator.core.loop.subscription import (
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
+from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.policy.decide import (
     Decisions,
     Holds,
@@ -38,6 +42,18 @@ from evaluator.core.readings.node_conditions import reported
 from evaluator.core.readings.peer_metrics import base_metric
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
 from evaluator.core.readings.peers import LabelGroups
+from evaluator.core.signals import (
+    Decided,
+    KindListed,
+    NodeLabelsChanged,
+    NodeSetChanged,
+    PolicyChanged,
+    Reaction,
+    SourcePolled,
+    WatchResumed,
+    on_node,
+    wakes,
+)
 from plimsoll.pace import Pace, sliced
 from plimsoll.steps import Steps, finished
 from plimsoll.text import counted
@@ -64,12 +80,26 @@ _NEW_METRICS = 10
 _FOREVER = 1e9
 
 Records = Callable[[Node], Mapping[str, str]]
-Follower = Callable[[Decisions, float], Iterator[None]]
-"""Takes the decisions and when they were made (seconds, the clock of the loop)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionParts:
+    """What a feature adds to decisions; that of several features adds up."""
+
+    layer: Callable[[Readings], Readings] | None = None
+    """Adds columns of metrics that are not measured to the readings. Layers have different metrics, so any order will do."""
+    required: frozenset[str] = frozenset()
+    """Metrics that are always requested from sources, before those of policies."""
+    extra: ExtraMetrics | None = None
+    """Metrics that are requested from sources beside those of policies."""
+    holds: Holds | None = None
+    """Returns the nodes that stay in violation of a policy although no rule matches; those of all features stay."""
+    records: Records | None = None
+    """Returns what the feature wrote to a node that shows, after a restart, that the node violated a policy."""
 
 
 class DecisionLoop:
-    """Owns the current decisions. `touch()` requests an evaluation; `listeners` are called after each swap."""
+    """Owns the current decisions. `touch()` requests an evaluation; publishes `Decided` after each swap."""
 
     def __init__(
         self,
@@ -83,7 +113,7 @@ class DecisionLoop:
         namespace_metrics: int | None = None,
         namespace_rules: int | None = None,
         similar: SimilarMetrics | None = None,
-        wakeup: WakeUp | None = None,
+        without_departed: WithoutDeparted = as_read,
         isolation: Isolation | None = None,
         slice_: float = _SLICE,
         clock: Callable[[], float] = time.monotonic,
@@ -96,33 +126,46 @@ class DecisionLoop:
         self._namespace_metrics = namespace_metrics
         self._rules = RuleLimit(most_rules, namespace_rules)
         self.similar = similar or SimilarMetrics()
-        self.extra: ExtraMetrics = NO_EXTRA_METRICS
+        self.extra = AllExtraMetrics()
         """Metrics that are requested from sources beside those of policies."""
-        self.required = frozenset[str]()
-        """Metrics that are always requested from sources, before those of policies."""
-        self.records: list[Records] = [_own_labels]
-        """Return what Plimsoll wrote to a node before a restart, or by another replica."""
-        self.without_departed: WithoutDeparted = as_read
-        self.holds: Holds | None = None
-        """Returns the nodes that stay in violation of a policy although no rule matches."""
+        self._required = frozenset[str]()
+        self._records: list[Records] = [_own_labels]
+        self._without_departed = without_departed
+        self._holds: list[Holds] = []
+        self._signals = cluster.signals
         self._stuck = isolation.stuck if isolation is not None else tuple
         self._pace = Pace(slice_, wait=self._until_answered)
         self._gauges = PolicyGauges(metrics)
-        self.followers: list[Follower] = [self._gauges.show]
-        """Take over each new decision in steps, after `listeners`."""
         self._clock = clock
         self._decisions = Decisions()
         self._subscribed = frozenset[str]()
         self._decided = clock()
-        self._wakeup = wakeup or WakeUp()
+        self._wakeup = WakeUp()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
         self._is_busy: Callable[[], bool] = lambda: False
-        self.listeners: list[Callable[[], None]] = []
         self._groups = LabelGroups(self._labels_on)
         self._peers = PeerColumns(self._groups)
-        cluster.listeners.labels.append(self._regroup)
         metrics.ready.set_function(self.is_ready)
+
+    def reactions(self) -> Iterable[Reaction]:
+        """Return what makes decisions old: changes of the cluster and of readings."""
+        yield from wakes(
+            self.touch, PolicyChanged, KindListed, NodeSetChanged, WatchResumed, SourcePolled
+        )
+        yield on_node(NodeLabelsChanged, self.regroup)
+
+    def extend(self, parts: DecisionParts) -> None:
+        """Add what a feature adds to decisions; before the first evaluation."""
+        if parts.layer is not None:
+            self._store = parts.layer(self._store)
+        self._required |= parts.required
+        if parts.extra is not None:
+            self.extra.add(parts.extra)
+        if parts.holds is not None:
+            self._holds.append(parts.holds)
+        if parts.records is not None:
+            self._records.append(parts.records)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -188,10 +231,6 @@ class DecisionLoop:
         """Report not ready from now on, so that no new requests are routed here; requests in progress are answered."""
         self._stopping = (why,)
 
-    def derive(self, layer: Callable[[Readings], Readings]) -> None:
-        """Put a layer on the readings, which adds columns of metrics that are not measured."""
-        self._store = layer(self._store)
-
     def give_way(self, is_busy: Callable[[], bool]) -> None:
         """Pause evaluations while `is_busy()` returns True: a request is in progress."""
         self._is_busy = is_busy
@@ -219,7 +258,7 @@ class DecisionLoop:
             await asyncio.sleep(_SLICE)
 
     def evaluate(self) -> None:
-        """Evaluate now, swap the result and call the listeners."""
+        """Evaluate now, swap the result and publish it."""
         finished(self._evaluation())
 
     def _evaluation(self) -> Steps[None]:
@@ -233,7 +272,7 @@ class DecisionLoop:
             named[0],
             self._most_metrics,
             observed=named[1],
-            always=self.required,
+            always=self._required,
             served=self.extra.wanted,
             quota=self._namespace_metrics,
         )
@@ -258,8 +297,8 @@ class DecisionLoop:
                 before=before,
                 labels_of=self._labels_of,
                 peers=self._peers,
-                without_departed=self.without_departed,
-                holds=self.holds,
+                without_departed=self._without_departed,
+                holds=self._held if self._holds else None,
             )
         )
         if self._decisions is not before:
@@ -270,12 +309,10 @@ class DecisionLoop:
         self._metrics.left_out.set(len(limit.left_out))
         self.extra.update((policy.metrics for policy in limited), _without(limited, limit.left_out))
         self._metrics.rules_left_out.set(self._rules.left_out)
-        for listener in self.listeners:
-            listener()
+        yield from self._signals.publish_in_steps(Decided(decisions, now))
         yield from self._find_similar(decisions, now)
         yield from log_changes(before, decisions)
-        for follower in self.followers:
-            yield from follower(decisions, now)
+        yield from self._gauges.show(decisions)
         replaced = [before]
         del before
         yield from release(replaced)
@@ -316,17 +353,22 @@ class DecisionLoop:
         found = self._cluster.nodes.objects.get(node)
         return (found.metadata.labels if found else None) or {}
 
-    def _regroup(self, node: str) -> None:
+    def regroup(self, node: str) -> None:
         """The labels of a node changed, and with them perhaps its peers."""
         if self._groups.changed(node):
             self.touch()
+
+    def _held(self, policy: Policy, nodes: NodeIndex, now: float) -> Mask | None:
+        """Return the nodes that any feature keeps in violation of a policy; None if there are none."""
+        masks = [held for holds in self._holds if (held := holds(policy, nodes, now)) is not None]
+        return np.logical_or.reduce(masks) if masks else None
 
     def _labels_of(self, node: str) -> Mapping[str, str]:
         found = self._cluster.nodes.objects.get(node)
         if found is None:
             return {}
         own: dict[str, str] = {}
-        for records in self.records:
+        for records in self._records:
             own |= records(found)
         return own
 

@@ -81,19 +81,36 @@ class ExtraMetrics(Protocol):
         ...
 
 
-class _NoExtraMetrics:
-    patterns: Sequence[str] = ()
-    wanted = frozenset[str]()
+class AllExtraMetrics:
+    """The extra metrics of all features."""
+
+    def __init__(self) -> None:
+        self._parts: list[ExtraMetrics] = []
+
+    def add(self, part: ExtraMetrics) -> None:
+        """Add those of a feature."""
+        self._parts.append(part)
+
+    @property
+    def patterns(self) -> Sequence[str]:
+        """Patterns with `*`, for agents to match."""
+        return tuple(pattern for part in self._parts for pattern in part.patterns)
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The metrics to request now."""
+        return frozenset[str]().union(*(part.wanted for part in self._parts))
 
     def found(self, names: Iterable[str]) -> bool:
-        return False
+        """Add names of an agent that match the patterns; return whether one is new."""
+        known = tuple(names)
+        return sum(part.found(known) for part in self._parts) > 0
 
     def update(self, of_policies: Iterable[frozenset[str]], left_out: Collection[str]) -> None:
-        pass
-
-
-NO_EXTRA_METRICS: ExtraMetrics = _NoExtraMetrics()
-"""Only the metrics of policies."""
+        """Take over the metrics of policies after a decision; those that are `left_out` have no readings."""
+        used = tuple(of_policies) if self._parts else ()
+        for part in self._parts:
+            part.update(used, left_out)
 
 
 class SimilarMetrics:

@@ -1,13 +1,12 @@
 """What agents report beside readings: their causes, such as the device; problems of nodes; and recording rules that fail."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from evaluator.core.readings.column import NEVER, is_fresh
 from evaluator.core.readings.merged import OF_AGENTS
 from wire.failing_rules import FailingRule, FailingRules
-from wire.problems import ProblemCondition, ProblemEvent, Problems
+from wire.problems import ProblemCondition, Problems
 
 _MOST = 1_000
 """Different failures stored: the texts of thousands of agents may all differ."""
@@ -73,7 +72,7 @@ class FailingRuleIndex:
         at = self._reported_at(node)
         return now - at if is_fresh(at, now, self._stale_after) else None
 
-    def failing_rules(self, node: str, now: float) -> FailingRules:
+    def of(self, node: str, now: float) -> FailingRules:
         """Return the failing rules of a node."""
         known = self._nodes.get(node)
         if known is None or self.age(node, now) is None:
@@ -117,18 +116,6 @@ class NodeCauses:
         return self._by_node.get(node, {}).get(metric, "") if source in OF_AGENTS else ""
 
 
-@dataclass(slots=True)
-class ProblemListeners:
-    """Callbacks for changes; called on the event loop's thread, so they must return at once."""
-
-    conditions: list[Callable[[str], None]] = field(default_factory=list)
-    """The conditions that an agent reports of its node changed."""
-    events: list[Callable[[str, ProblemEvent], None]] = field(default_factory=list)
-    """An agent reported an event of its node."""
-    acknowledged: list[Callable[[str], None]] = field(default_factory=list)
-    """The acknowledgements of a node changed."""
-
-
 class NodeProblems:
     """The permanent problems of each node by its agent's last report.
 
@@ -136,21 +123,17 @@ class NodeProblems:
     """
 
     def __init__(self) -> None:
-        self.listeners = ProblemListeners()
         self._conditions: dict[str, tuple[ProblemCondition, ...]] = {}
         self._acknowledged: dict[str, Mapping[str, float]] = {}
 
-    def report(self, node: str, found: Problems) -> None:
-        """Take a report of a node."""
-        if self._conditions.get(node) != found.conditions:
-            self._conditions[node] = found.conditions
-            for changed in self.listeners.conditions:
-                changed(node)
-        for event in found.events:
-            for occurred in self.listeners.events:
-                occurred(node, event)
+    def report(self, node: str, found: Problems) -> bool:
+        """Take a report of a node; return whether its conditions changed."""
+        if self._conditions.get(node) == found.conditions:
+            return False
+        self._conditions[node] = found.conditions
+        return True
 
-    def conditions(self, node: str) -> tuple[ProblemCondition, ...] | None:
+    def of(self, node: str) -> tuple[ProblemCondition, ...] | None:
         """Return the conditions of a node; None if its agent has not reported to this replica."""
         return self._conditions.get(node)
 
@@ -163,13 +146,15 @@ class NodeProblems:
         self._conditions.pop(node, None)
         self._acknowledged.pop(node, None)
 
-    def acknowledge(self, node: str, times: Mapping[str, float]) -> None:
-        """Set the times (Unix seconds) at which persons acknowledged problems of a node, by condition type."""
+    def acknowledge(self, node: str, times: Mapping[str, float]) -> bool:
+        """Set the times (Unix seconds) at which persons acknowledged problems of a node, by condition type.
+
+        Return whether they changed.
+        """
         if self.acknowledged(node) == times:
-            return
+            return False
         self._acknowledged[node] = times
-        for changed in self.listeners.acknowledged:
-            changed(node)
+        return True
 
     def acknowledged(self, node: str) -> Mapping[str, float]:
         """Return the acknowledgements of a node, by condition type."""

@@ -10,6 +10,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.readings.merged import AGENTS, Merged, Readings
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Publish
 from evaluator.core.sources.answer import NodeNames
 from evaluator.core.sources.custom_metrics import Api, CustomMetrics
 from evaluator.core.sources.options import CUSTOM_METRICS, SourceOptions
@@ -56,13 +57,13 @@ class Registrations:
 
 @dataclass(frozen=True, slots=True)
 class SourceDependencies:
-    """Dependencies of the sources; `on_change` is called when a polled reading changed."""
+    """Dependencies of the sources."""
 
     api: Api
     cluster: ClusterCache
     subscriptions: Subscriptions
     metrics: Metrics
-    on_change: Callable[[], None]
+    publish: Publish
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ def assemble(
                 dependencies.metrics,
                 timings=timings,
                 nodes=dependencies.cluster.nodes.objects,
-                on_change=dependencies.on_change,
+                publish=dependencies.publish,
             )
         )
     agents = store if AGENTS in readings else None

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.readings.polled import PolledReadings
+from evaluator.core.signals import Publish, SourcePolled
 from evaluator.core.sources.answer import PolledAnswer, SourceError
 from plimsoll import durations, logs
 
@@ -119,7 +120,7 @@ class PollTimings:
 
 
 class Poller:
-    """Writes polled readings to `polled`. `on_change` is called when a poll changed anything."""
+    """Writes polled readings to `polled`. `publish`: told that a poll changed anything."""
 
     def __init__(
         self,
@@ -130,7 +131,7 @@ class Poller:
         *,
         timings: PollTimings,
         nodes: Collection[str],
-        on_change: Callable[[], None],
+        publish: Publish,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._source = source
@@ -138,7 +139,7 @@ class Poller:
         self._subscriptions = subscriptions
         self._timings = timings
         self._nodes = nodes
-        self._on_change = on_change
+        self._publish = publish
         self._clock = clock
         self._errors = metrics.source_errors
         self._seconds = metrics.source_seconds.labels(polled.name)
@@ -201,7 +202,7 @@ class Poller:
         if self._coverage.changed:
             self._changed.set()
         if self._polled.version != version:
-            self._on_change()
+            self._publish(SourcePolled())
 
     def _answered(self, metric: str, answer: PolledAnswer) -> None:
         self._suspects.discard(metric)

@@ -12,12 +12,21 @@ from prometheus_client import Counter
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.isolation import Isolation
-from evaluator.core.journal import Action, ActionKind, Journal
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
+from evaluator.core.signals import (
+    Acted,
+    ActionKind,
+    Decided,
+    LeadershipGained,
+    Publish,
+    Reaction,
+    unheard,
+    wakes,
+)
 from evaluator.core.writes.node_plan import Desired, NodePlan
 from plimsoll import logs
 from plimsoll.backoff import Backoff
@@ -78,7 +87,7 @@ class WriteContext:
     decider: DecisionLoop
     bucket: TokenBucket
     is_leader: Callable[[], bool] = _always
-    journal: Journal = field(default_factory=Journal)
+    publish: Publish = unheard
     isolation: Isolation = field(default_factory=_uncounted)
     rng: random.Random = field(default_factory=random.Random)  # jitter, not a secret
 
@@ -93,6 +102,14 @@ class Controller(Protocol):
     def start_over(self) -> None:
         """This replica became leader."""
         ...
+
+
+def while_leading(controller: Controller) -> tuple[Reaction, ...]:
+    """Return the reactions that wake a controller after each decision, and start it over when this replica becomes leader."""
+    return (
+        *wakes(controller.wake, Decided),
+        *wakes(controller.start_over, LeadershipGained),
+    )
 
 
 @dataclass(slots=True)
@@ -136,7 +153,7 @@ class NodeWriter(Generic[W]):
         self._ready = ready
         self._compared = compared
         self._cluster = context.cluster
-        self._journal = context.journal
+        self._publish = context.publish
         self._decider = context.decider
         self._part = context.isolation.part(f"{what} of nodes")
         self._plan = NodePlan[Node, W](compare, self._isolated)
@@ -300,7 +317,7 @@ class NodeWriter(Generic[W]):
         self._writes.labels("ok").inc()
         shown = write.shown
         self._written.log(f"{self._what} written", node=name, **{self._what: shown})
-        self._journal.note(Action(ActionKind.WRITTEN, node=name, text=f"{self._what}: {shown}"))
+        self._publish(Acted(ActionKind.WRITTEN, node=name, text=f"{self._what}: {shown}"))
         # The watch reports it later; until then the plan would repeat this write.
         known = self._cluster.nodes.objects.get(name)
         if known is not None and not node.older_than(known):
@@ -316,7 +333,7 @@ class NodeWriter(Generic[W]):
         failing.at = self._retry(node, delay)
         self._writes.labels("error").inc()
         failed = f"{self._what}: {error}"
-        self._journal.note(Action(ActionKind.NOT_WRITTEN, node=node, text=failed))
+        self._publish(Acted(ActionKind.NOT_WRITTEN, node=node, text=failed))
         self._not_written.log(
             f"{self._what} not written, trying again",
             node=node,

@@ -14,10 +14,11 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
 from evaluator.core.kube.client import Kube
-from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.loop import DecisionLoop, DecisionParts
 from evaluator.core.metrics import Metrics
 from evaluator.core.options import CoreOptions, FeatureOptions
 from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.signals import FrontProxyChanged, PodChanged, Publish, Reaction, on, wakes
 from evaluator.core.wiring import Wired
 from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi, attributes_of
 from evaluator.features.custom_metrics.lists import MetricLists, PodsByNamespace
@@ -165,13 +166,13 @@ class CustomMetricsPort:
         readings: Columns,
         served: ServedMetrics,
         derived: frozenset[str],
+        publish: Publish,
     ) -> None:
         """Reads the certificate. Raises TlsError."""
-        self._access = DelegatedAccess(api, metrics)
+        self._access = DelegatedAccess(api, metrics, publish)
         self._decider = decider
         self._pods = pods
-        by_namespace = PodsByNamespace()
-        pods.listeners.append(by_namespace.change)
+        self._by_namespace = PodsByNamespace()
         current = CurrentReadings(
             readings,
             cluster.node_names,
@@ -184,7 +185,7 @@ class CustomMetricsPort:
             MetricLists(
                 current,
                 cluster,
-                by_namespace,
+                self._by_namespace,
                 left_out=own_metrics.custom_metrics_left_out.inc,
                 clock=time.monotonic,
             ),
@@ -206,11 +207,17 @@ class CustomMetricsPort:
             limits=LIMITS,
             tls=certificates.current,
         )
-        self._access.front_proxy.listeners.append(self.server.drain)
 
     def run(self) -> Coroutine[Any, Any, None]:
         """Watch the configuration of the front proxy until cancelled."""
         return self._access.run()
+
+    def reactions(self) -> tuple[Reaction, ...]:
+        """Return what keeps the lists of pods and the connections up to date."""
+        return (
+            on(PodChanged, self._by_namespace.change),
+            *wakes(self.server.drain, FrontProxyChanged),
+        )
 
     def _missing(self) -> list[str]:
         return [*self._decider.missing, *([] if self._pods.synced else ["all pods"])]
@@ -228,7 +235,6 @@ def wire(core: Core, options: CustomMetricsOptions) -> Wired:
     if not options.custom_metrics_port:
         return Wired()
     served = ServedMetrics(options.served_patterns, conditions=core.conditions.names)
-    core.loop.extra = served
     port = CustomMetricsPort(
         core.options,
         core.api,
@@ -240,8 +246,11 @@ def wire(core: Core, options: CustomMetricsOptions) -> Wired:
         readings=core.readings,
         served=served,
         derived=core.vocabulary.derived,
+        publish=core.signals.publish,
     )
     return Wired(
+        reacts=port.reactions(),
+        decides=[DecisionParts(extra=served)],
         ports=[Port("custom-metrics", port.server, options.custom_metrics_port, secured=True)],
         loops=[port.run],
     )

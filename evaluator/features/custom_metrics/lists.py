@@ -14,6 +14,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Positions
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.signals import PodChanged
 from evaluator.features.custom_metrics import formats
 from evaluator.features.custom_metrics.formats import (
     NODES,
@@ -47,12 +48,13 @@ class PodsByNamespace:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodRecord]] = {}
 
-    def in_namespace(self, namespace: str) -> Mapping[str, PodRecord]:
+    def of(self, namespace: str) -> Mapping[str, PodRecord]:
         """Return the pods of a namespace by name."""
         return self._pods.get(namespace, {})
 
-    def change(self, before: PodRecord | None, after: PodRecord | None) -> None:
-        """Replace a pod's previous state by its new state (None: absent)."""
+    def change(self, pod: PodChanged) -> None:
+        """Replace a pod's previous state by its new state."""
+        before, after = pod.before, pod.after
         if after is not None and after.holds:
             self._pods.setdefault(after.namespace, {})[after.name] = after
         elif before is not None and before.holds:
@@ -122,7 +124,7 @@ class MetricLists:
             some = [*nodes.values()] if request.every else _one(nodes.get(request.name))
             return await self._list(request, selectors, _NODE, some)
         if request.resource == PODS and request.namespace:
-            pods = self._pods.in_namespace(request.namespace)
+            pods = self._pods.of(request.namespace)
             requested = [*pods.values()] if request.every else _one(pods.get(request.name))
             return await self._list(request, selectors, _POD, requested)
         raise MetricNotFoundError(request, "only nodes, and pods of a namespace, have metrics here")

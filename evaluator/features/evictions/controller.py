@@ -9,7 +9,6 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from evaluator.core.journal import Action
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model import events
@@ -19,6 +18,7 @@ from evaluator.core.model.pod import Pod
 from evaluator.core.policy.causes import causes_at
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import CauseOf, no_cause
+from evaluator.core.signals import Acted
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions.plan import Eviction, EvictionRate
@@ -29,7 +29,7 @@ from plimsoll.wakeup import WakeUp
 log = logs.get(__name__)
 
 EVICTED, NOT_EVICTED = "evicted", "not evicted"
-"""Kinds of actions in the journal."""
+"""Kinds of its actions."""
 _REST = 0.1
 """Seconds between two plans: any reading may change them."""
 _LONGEST = 1_024
@@ -65,7 +65,7 @@ class EvictionController:
         placed: evictions.PodsPlaced | None = None,
         cause_of: CauseOf = no_cause,
     ) -> None:
-        self._journal = context.journal
+        self._publish = context.publish
         self._kube = context.kube
         self._cluster = context.cluster
         self._decider = context.decider
@@ -184,7 +184,7 @@ class EvictionController:
     def _note(self, kind: str, eviction: Eviction, text: str) -> None:
         pod = eviction.pod
         node = pod.spec.node_name or ""
-        self._journal.note(Action(kind, eviction.policy, node, str(pod), text))
+        self._publish(Acted(kind, eviction.policy, node, str(pod), text))
 
     async def _record(self, eviction: Eviction, causes: str) -> None:
         """Write an Event on the pod with the reason; log a failure."""

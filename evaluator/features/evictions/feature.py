@@ -1,13 +1,15 @@
 """Evictions of pods from nodes that violate the deschedule strategy of their policy."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.signals import PlacementChanged, PolicyReportChanged, wakes
 from evaluator.core.wiring import Wired
+from evaluator.core.writes.node_writer import while_leading
 from evaluator.features.evictions.controller import (
     EVICTED,
     NOT_EVICTED,
@@ -46,13 +48,16 @@ class EvictionOptions(FeatureOptions):
 def wire(core: Core, options: EvictionOptions) -> Wired:
     """Evict pods while this replica leads, with --evict; without it, say which would be."""
     metrics = EvictionMetrics(core.metrics.registry)
-    core.metrics.policy_counters.append(metrics.evictions)
-    core.journal.kinds += (EVICTED, NOT_EVICTED)
     cluster = core.cluster
     effects = EvictionEffects(cluster.running, cluster.feasible_nodes, evicting=options.evict)
+    said = Wired(
+        effects=effects,
+        action_kinds=(EVICTED, NOT_EVICTED),
+        policy_counters=[metrics.evictions],
+        deschedules=options.evict,
+    )
     if not options.evict:
-        return Wired(effects=effects)
-    core.contributions.deschedules = True
+        return said
     controller = EvictionController(
         core.writes,
         metrics,
@@ -61,10 +66,9 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         placed=core.placements,
         cause_of=core.causes.of,
     )
-    cluster.listeners.placement.append(controller.wake)
-    core.connect(controller)
-    core.contributions.listeners.append(controller.wake)
-    return Wired(loops=[controller.run], effects=effects)
+    woken = wakes(controller.wake, PlacementChanged, PolicyReportChanged)
+    reacts = (*woken, *while_leading(controller))
+    return replace(said, reacts=reacts, loops=[controller.run])
 
 
 FEATURE = Feature(

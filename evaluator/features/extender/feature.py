@@ -50,7 +50,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         metrics,
         for_pod=core.contributions.for_pod,
         placements=core.placements,
-        journal=core.journal,
+        publish=core.signals.publish,
     )
     metrics.count(core.placements)
     page = PagePart(policy=PodsAdd(core.placements).of)

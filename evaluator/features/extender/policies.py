@@ -8,12 +8,12 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from evaluator.core import protocol
 from evaluator.core.http.responses import ErrorResponder, RouteGroup
-from evaluator.core.journal import Journal, PodAnswer
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.protocol import ForPod
+from evaluator.core.signals import Answered, Publish, unheard
 from evaluator.features.extender import verbs
 from plimsoll import logs
 from plimsoll.http.routes import Route
@@ -98,10 +98,10 @@ class PolicyVerbs:
         for_pod: ForPod = verbs.for_any,
         placements: Placements | None = None,
         clock: Callable[[], float] = time.monotonic,
-        journal: Journal | None = None,
+        publish: Publish = unheard,
     ) -> None:
         """`placements`: the pods placed since the readings, on `clock`; None: they do not count."""
-        self._journal = journal or Journal()
+        self._publish = publish
         self._decisions = decisions
         self._metrics = metrics
         self._counting = verbs.CountingVerbs(placements, for_pod)
@@ -141,7 +141,7 @@ class PolicyVerbs:
         refused = answer.failed or answer.observed
         if answer.result in {verbs.Result.DECIDED, verbs.Result.OBSERVED}:
             key = PolicyKey(args.namespace or "default", answer.policy)
-            self._journal.answered(PodAnswer(pod, key, decisions, len(args.names), refused))
+            self._publish(Answered(pod, key, decisions, len(args.names), refused))
         if answer.result is verbs.Result.DECIDED:
             passing = _passing(args, answer.failed)
             log.info(
@@ -159,7 +159,7 @@ class PolicyVerbs:
             log.info("No node preferred", pod=pod, policy=answer.policy, why=answer.result.value)
             return answer.result, protocol.NO_PRIORITIES
         key = PolicyKey(args.namespace or "default", answer.policy)
-        self._journal.answered(PodAnswer(pod, key, decisions, len(args.names), scores=answer.found))
+        self._publish(Answered(pod, key, decisions, len(args.names), scores=answer.found))
         return answer.result, protocol.encode_priorities(answer.found)
 
 

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.signals import Publish, Signal, unheard
 from evaluator.features.gangs.core.decide import deciding
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import GangIndex, GangKey
@@ -80,11 +81,15 @@ class UngaterAPI(Protocol):
         ...
 
 
+class GangsDecided(Signal, frozen=True):
+    """Gangs were decided on, and released."""
+
+
 class GangController:
     """Decides on gangs and releases them.
 
     Call `wake()` when pods, nodes or policies have changed, and `start_over()` when this replica has become leader.
-    `list_anew()` requests a new list of all pods. `listeners` are called after each decision and its releases.
+    `list_anew()` requests a new list of all pods. Publishes `GangsDecided` after each decision and its releases.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class GangController:
         timings: GangTimings,
         is_leader: Callable[[], bool],
         list_anew: Callable[[], "asyncio.Future[None]"],
+        publish: Publish = unheard,
         settle: float = _SETTLE,
         patience: float = _PATIENCE,
         clock: Callable[[], float] = time.time,
@@ -124,7 +130,7 @@ class GangController:
         self._decided_at = -math.inf
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._excluded_nodes: Sequence[tuple[object, ...]] = ()
-        self.listeners: list[Callable[[], None]] = []
+        self._publish = publish
         bind_gauges(metrics, index, self.newest, clock)
 
     @property
@@ -208,8 +214,7 @@ class GangController:
             log.warning("gang not placed in time", gang=str(gang))
         done = await self._release(decisions.releases)
         self._decisions = replace(decisions, releases=tuple(done), memory=self._memory)
-        for listener in self.listeners:
-            listener()
+        self._publish(GangsDecided())
         if done:
             await self._caught_up(done)
         await asyncio.sleep(max(0.0, _REST * worked - self._settle))

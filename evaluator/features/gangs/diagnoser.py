@@ -14,6 +14,7 @@ import msgspec
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import UNREADABLE
+from evaluator.core.signals import Publish, Signal, unheard
 from evaluator.features.gangs.core.controllers import (
     KINDS,
     ControllerEvent,
@@ -159,6 +160,10 @@ class _Diagnosis:
     blockers: tuple[str, ...] = ()
 
 
+class GangBlockersChanged(Signal, frozen=True):
+    """Why some gang lacks pods changed."""
+
+
 class Diagnoser:
     """Keeps the reasons why gangs lack pods, for the gangs that are Incomplete by the last decisions.
 
@@ -172,12 +177,12 @@ class Diagnoser:
         decisions: Callable[[], GangDecisions],
         *,
         is_leader: Callable[[], bool],
+        publish: Publish = unheard,
         timings: DiagnosisTimings | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        self.listeners: list[Callable[[], None]] = []
-        """Called when the blockers of some gang have changed."""
+        self._publish = publish
         self._reader = ClusterReader(api)
         self._gangs = gangs
         self._decisions = decisions
@@ -244,8 +249,7 @@ class Diagnoser:
         self._diagnoses[key] = _Diagnosis(self._clock() + self._timings.interval, blockers_now)
         if blockers_now != before:
             log.debug("why a gang lacks pods", gang=str(key), blockers=list(blockers_now) or "none")
-            for listener in self.listeners:
-                listener()
+            self._publish(GangBlockersChanged())
 
     def _lacks_pods(self, key: GangKey) -> bool:
         verdict = self._decisions().verdicts.get(key)

@@ -18,15 +18,28 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.pod import Pod
-from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
 from evaluator.core.pages.window import Window
+from evaluator.core.signals import (
+    Decided,
+    LeadershipGained,
+    NodeCapacityChanged,
+    NodeUsageChanged,
+    PlacementChanged,
+    PodChanged,
+    Publish,
+    Reaction,
+    on,
+    on_node,
+    unheard,
+    wakes,
+)
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.gangs import webhook
-from evaluator.features.gangs.controller import GangController
+from evaluator.features.gangs.controller import GangController, GangsDecided
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.explain import GangExplainer, members
@@ -34,7 +47,7 @@ from evaluator.features.gangs.core.labels import membership
 from evaluator.features.gangs.core.membership import GATE, GROUP_LABEL
 from evaluator.features.gangs.core.podgroup import GangIndex, GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangReason
-from evaluator.features.gangs.diagnoser import Diagnoser
+from evaluator.features.gangs.diagnoser import Diagnoser, GangBlockersChanged
 from evaluator.features.gangs.events import GangEventRecorder
 from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
@@ -58,6 +71,7 @@ class GangManager:
         inventory: PodCache,
         fence: WriteFence,
         list_anew: Callable[[], "asyncio.Future[None]"],
+        publish: Publish = unheard,
     ) -> None:
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
         tracker = CapacityTracker(cluster, inventory, decider.newest)
@@ -70,9 +84,14 @@ class GangManager:
             timings=options.gang_timings,
             is_leader=fence.is_leader,
             list_anew=list_anew,
+            publish=publish,
         )
         self.diagnoser = Diagnoser(
-            api, self._gangs, self.gang_controller.newest, is_leader=fence.is_leader
+            api,
+            self._gangs,
+            self.gang_controller.newest,
+            is_leader=fence.is_leader,
+            publish=publish,
         )
         metrics.gangs_obstructed.set_function(self.diagnoser.count_blocked)
         self.event_recorder = GangEventRecorder(
@@ -97,8 +116,8 @@ class GangManager:
             native=self.index.native,
             decides=fence.is_leader,
         )
+        self._tracker = tracker
         self._version = 0
-        self._listen(cluster, decider, inventory, fence)
 
     def loops(self) -> list[Loop]:
         """Return what to run for the lifetime of the process."""
@@ -107,30 +126,41 @@ class GangManager:
     def _gangs(self) -> Mapping[GangKey, PodGroup]:
         return self.index.by_key
 
-    def _listen(
-        self, cluster: ClusterCache, decider: DecisionLoop, inventory: PodCache, fence: WriteFence
-    ) -> None:
-        inventory.listeners.append(self._pod_changed)
-        inventory.touched.append(self._capacity_changed)
-        cluster.listeners.placement.append(self._capacity_changed)
-        cluster.listeners.figures.append(self._capacity_changed)
-        decider.listeners.append(self.gang_controller.decided)
-        fence.listeners += [self.gang_controller.start_over, self.event_recorder.start_over]
-        self.gang_controller.listeners.append(self._decided)
-        self.diagnoser.listeners.append(self.event_recorder.wake)
+    def reactions(self) -> tuple[Reaction, ...]:
+        """Return what makes decisions on gangs old."""
+        controller, recorder = self.gang_controller, self.event_recorder
+        return (
+            on(PodChanged, self.pod_changed),
+            on_node(NodeUsageChanged, self.node_changed),
+            on_node(NodeCapacityChanged, self.node_changed),
+            *wakes(self.placement_changed, PlacementChanged),
+            *wakes(controller.decided, Decided),
+            *wakes(controller.start_over, LeadershipGained),
+            *wakes(recorder.start_over, LeadershipGained),
+            *wakes(self.gangs_decided, GangsDecided),
+            *wakes(recorder.wake, GangBlockersChanged),
+        )
 
-    def _capacity_changed(self, _node: str = "") -> None:
+    def node_changed(self, node: str) -> None:
+        """Count a node again."""
+        self._tracker.node_changed(node)
+        self.placement_changed()
+
+    def placement_changed(self) -> None:
         """Wake the controller, only if pods are gated: in a large cluster, capacity changes all the time."""
         if self.index.held:
             self.gang_controller.wake()
 
-    def _pod_changed(self, _before: PodRecord | None, _after: PodRecord | None) -> None:
-        """Wake the controller if the index, which is updated first, has a new version."""
+    def pod_changed(self, pod: PodChanged) -> None:
+        """Update the gangs and what waits; wake the controller if a gang changed."""
+        self.index.pod_changed(pod)
+        self._tracker.pod_changed(pod)
         if self.index.version != self._version:
             self._version = self.index.version
             self.gang_controller.wake()
 
-    def _decided(self) -> None:
+    def gangs_decided(self) -> None:
+        """Write Events of gangs that were released without room, and of those that wait."""
         decisions = self.gang_controller.decisions
         for release in decisions.releases:
             if release.reason is GangReason.OVERDUE:
@@ -282,9 +312,11 @@ def wire(core: Core, options: GangOptions) -> Wired:
         inventory=core.all_pods.require(ignored=options.ignored_resources, extra=membership),
         fence=core.fence,
         list_anew=core.all_pods.list_anew,
+        publish=core.signals.publish,
     )
     shown = Shown(gangs.gang_explainer)
     return Wired(
+        reacts=gangs.reactions(),
         ports=ports,
         loops=gangs.loops(),
         page=shown.page(),

@@ -11,6 +11,7 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.facts import Facts, joined
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.signals import Acted, Answered, Decided, on
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.history.history import History
 from evaluator.features.history.page import HistoryReports, section
@@ -111,7 +112,7 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     metrics, cluster = HistoryMetrics(core.metrics.registry), _Cluster(core)
     of_series, of_pods = (int(share * options.history_size) for share in (_SERIES, _PODS))
     size = options.history_size - of_series - of_pods
-    history = History(size, options.history_age, core.journal.kinds)
+    history = History(size, options.history_age, core.contributions.action_kinds())
     series, decided = Series(of_series), core.loop.newest
     pods = PodDecisions(history, decided, cluster.node_of, of_pods)
     live = Live(history, core.loop.why_stopping)
@@ -127,15 +128,17 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     if not options.history:
         return Wired(page=PagePart(section=section(reports, shown=False)))
     recorder = Recorder(history, series, metrics, restore=cluster.restored, cause_of=core.causes.of)
-    core.loop.followers.append(recorder.decided)
-    core.journal.listeners.append(recorder.acted)
-    core.journal.answer_listeners.append(pods.answered)
     page = PagePart(section=section(reports, shown=True), past=reports)
     loops: list[Loop] = [recorder.sample, pods.run]
     if options.history_file:
         size, kept = options.history_file_size, options.history_files
         loops.append(HistoryFile(history, options.history_file, size=size, kept=kept).run)
-    return Wired(page=page, loops=loops)
+    reacts = (
+        on(Decided, recorder.decided),
+        on(Acted, recorder.acted),
+        on(Answered, pods.answered),
+    )
+    return Wired(page=page, loops=loops, reacts=reacts)
 
 
 FEATURE = Feature(name="history", options=HistoryOptions, metrics=HistoryMetrics, wire=wire)

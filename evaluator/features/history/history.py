@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.core.journal import Action, ActionKind
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.signals import Acted, ActionKind
 from evaluator.features.history.plan import Edit, Transitions
 from evaluator.features.history.records import (
     RECORD,
@@ -161,7 +161,7 @@ class History:
         policy = edit.policy
         self.add(Kind.POLICY, at, policy=policy.key, text=edit.what, observed=policy.observed)
 
-    def add_action(self, action: Action, at: float) -> None:
+    def add_action(self, action: Acted, at: float) -> None:
         """Add a record of what a feature did."""
         self.add(
             action.kind,

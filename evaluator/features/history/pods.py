@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from evaluator.core.journal import PodAnswer
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
 from evaluator.core.pages.facts import joined
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.signals import Answered
 from evaluator.features.history.history import History
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339
@@ -100,7 +100,7 @@ class PodDecisions:
         self.size = 0
         """Bytes."""
 
-    def answered(self, answer: PodAnswer) -> None:
+    def answered(self, answer: Answered) -> None:
         """Take over what is kept of an answer; the rest of the work is done later, since kube-scheduler waits."""
         decision = answer.decisions.policies.get(answer.policy)
         if decision is None:

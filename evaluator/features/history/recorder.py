@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.policy_pods import policy_of
-from evaluator.core.journal import Action, ActionKind
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
@@ -21,6 +20,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
 from evaluator.core.readings.reported import CauseOf, no_cause
+from evaluator.core.signals import Acted, ActionKind, Decided
 from evaluator.features.history.history import History
 from evaluator.features.history.plan import Causes, Edit, Transitions, changes
 from evaluator.features.history.records import Kind
@@ -153,9 +153,9 @@ class Recorder:
         self._busy = False
         self._restored = False
 
-    def decided(self, decisions: Decisions, now: float) -> Iterator[None]:
+    def decided(self, decided: Decided) -> Iterator[None]:
         """Record what changed, in steps. Decisions made between these steps are recorded after them, in their order."""
-        self._waiting.append((decisions, self._wall() - (self._clock() - now)))
+        self._waiting.append((decided.decisions, self._wall() - (self._clock() - decided.at)))
         if self._busy:
             return
         self._busy = True
@@ -210,6 +210,6 @@ class Recorder:
             await unhurried(self._series.sample(self._before, self._wall()))
             await asyncio.sleep(_SAMPLES)
 
-    def acted(self, action: Action) -> None:
+    def acted(self, action: Acted) -> None:
         """Record what a feature did."""
         self._history.add_action(action, self._wall())

@@ -22,9 +22,10 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy_status import Effect, Effects, PolicyPart, listed
+from evaluator.core.signals import NodeLabelsChanged, PolicyReportChanged, Publish, on_node, unheard
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import Removal
-from evaluator.core.writes.node_writer import NodeWriter, WriteContext
+from evaluator.core.writes.node_writer import NodeWriter, WriteContext, while_leading
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
@@ -124,16 +125,17 @@ def problems(conflicts: Iterable[LabelConflict]) -> tuple[str, ...]:
 class LabelConflicts:
     """The labels that are not set because another field manager owns them with another value."""
 
-    def __init__(self, cluster: ClusterCache, metrics: LabelMetrics) -> None:
+    def __init__(
+        self, cluster: ClusterCache, metrics: LabelMetrics, publish: Publish = unheard
+    ) -> None:
         self._cluster = cluster
+        self._publish = publish
         self._metrics = metrics
         self._log = ConflictLog(log)
         self._by_node: dict[str, tuple[LabelConflict, ...]] = {}
         self._changed = False
         self._by_label = ConflictsByLabel(())
         self.latest: tuple[LabelConflict, ...] = ()
-        self.listeners: list[Callable[[], None]] = []
-        """Called when `latest` changed."""
 
     def compare(self, name: str, node: Node, desired: Mapping[str, str]) -> LabelApply | None:
         """Return the write that gives a node the desired labels, if any, without those in conflict, which are noted."""
@@ -165,8 +167,7 @@ class LabelConflicts:
         self.latest = tuple(itertools.chain.from_iterable(conflicts for _, conflicts in by_node))
         self._by_label = ConflictsByLabel(self.latest)
         self._metrics.label_conflicts.set(len(self.latest))
-        for listener in self.listeners:
-            listener()
+        self._publish(PolicyReportChanged())
 
     def part(self, decision: Decision) -> PolicyPart:
         """Return the part of a policy's status that names its conflicts."""
@@ -219,12 +220,19 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Label nodes while this replica leads."""
     metrics = LabelMetrics(core.metrics.registry)
-    conflicts = LabelConflicts(core.cluster, metrics)
+    conflicts = LabelConflicts(core.cluster, metrics, core.signals.publish)
     writer = label_writer(core.writes, conflicts, metrics.label_writes)
-    core.cluster.listeners.labels += [conflicts.node_changed, writer.wake]
-    core.connect(writer)
-    conflicts.listeners.append(core.contributions.changed)
-    return Wired(loops=[writer.run], effects=LabelledNodes(), policy_part=conflicts.part)
+    reacts = (
+        on_node(NodeLabelsChanged, conflicts.node_changed),
+        on_node(NodeLabelsChanged, writer.wake),
+        *while_leading(writer),
+    )
+    return Wired(
+        reacts=reacts,
+        loops=[writer.run],
+        effects=LabelledNodes(),
+        policy_part=conflicts.part,
+    )
 
 
 FEATURE = Feature(

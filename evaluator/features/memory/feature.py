@@ -9,7 +9,7 @@ from typing import Any
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
-from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.loop.loop import DecisionLoop, DecisionParts
 from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
@@ -17,12 +17,21 @@ from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart, listed
+from evaluator.core.signals import (
+    Decided,
+    NodeAnnotationsChanged,
+    PolicyChanged,
+    on,
+    on_node,
+    wakes,
+)
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
+from evaluator.core.writes.node_writer import while_leading
 from evaluator.features.memory.annotations import MEMORY, Memory
 from evaluator.features.memory.controller import MemoryMetrics, Transitions, memory_writer
 from evaluator.features.memory.readings import (
@@ -85,9 +94,9 @@ class MemoryReport:
             condition = PolicyCondition(NODES_FLAPPING, "True", "ScoreTooHigh", text)
         return PolicyPart(conditions=(condition,), episodes={_FLAPPING: bool(names)})
 
-    def show(self, decisions: Decisions, _now: float) -> Iterator[None]:
+    def show(self, decided: Decided) -> Iterator[None]:
         """Update the gauge, one policy per step."""
-        known = self._memories.half_lives.keys() & decisions.policies.keys()
+        known = self._memories.half_lives.keys() & decided.decisions.policies.keys()
         for key in self._gauged - known:
             self._gauge.remove(tuple(key))
         for key in known:
@@ -207,19 +216,25 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     cluster = _Cluster(core)
     memories = cluster.memories
     epoch = time.time() - time.monotonic()
-    core.loop.derive(partial(WithScores, memories=memories, epoch=epoch))
-    core.loop.holds = Held(memories, epoch=epoch)
     transitions = Transitions(core.writes, memories, cause_of=core.causes.of)
     writer = memory_writer(core.writes, transitions, metrics.writes)
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
-    core.cluster.listeners.decisions.append(memories.policies_changed)
-    core.cluster.listeners.annotations += [cluster.changed, writer.wake]
-    core.connect(writer)
-    core.loop.followers.append(report.show)
+    parts = DecisionParts(
+        layer=partial(WithScores, memories=memories, epoch=epoch),
+        holds=Held(memories, epoch=epoch),
+        records=records,
+    )
     return Wired(
+        reacts=(
+            *wakes(memories.policies_changed, PolicyChanged),
+            on_node(NodeAnnotationsChanged, cluster.changed),
+            on_node(NodeAnnotationsChanged, writer.wake),
+            *while_leading(writer),
+            on(Decided, report.show),
+        ),
+        decides=[parts],
         loops=[writer.run],
         policy_part=report.part,
-        records=records,
         page=report.page(),
     )
 

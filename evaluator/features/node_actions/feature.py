@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
+from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.core.options import FeatureOptions
@@ -13,6 +14,7 @@ from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.policy_status import PolicyPart
+from evaluator.core.signals import Decided, LeadershipGained, NodeActionsChanged, on_node, wakes
 from evaluator.core.wiring import Wired
 from evaluator.core.writes import conditions
 from evaluator.core.writes.node_plan import NodeOperations, Removal
@@ -21,7 +23,11 @@ from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndC
 from evaluator.features.node_actions.controller import condition_writer, taint_writer
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.names import own_prefixes
-from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
+from evaluator.features.node_actions.planner import (
+    ActionsPlanned,
+    NodeActionMetrics,
+    NodeActionPlanner,
+)
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.node_actions.writes import Records, compare_taints, own_taints
@@ -30,7 +36,7 @@ from plimsoll.flags import option
 
 @dataclass(frozen=True, kw_only=True)
 class NodeActionOptions(FeatureOptions):
-    """Actions on nodes. Which ones policies may take, and the limit of all policies together."""
+    """Which actions policies may take on nodes, and the limit of all policies together."""
 
     taints: bool = option(
         "taints",
@@ -134,25 +140,36 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         most=options.max_acted_nodes,
     )
     planner = NodeActionPlanner(
-        core.cluster, core.loop, metrics, settings, evicts=core.contributions.is_descheduling
+        core.cluster,
+        core.loop,
+        metrics,
+        settings,
+        evicts=core.contributions.is_descheduling,
+        publish=core.signals.publish,
     )
     taints = taint_writer(core.writes, planner, metrics.taint_writes)
     of_policies = condition_writer(
         core.writes, planner, metrics.condition_writes, cause_of=core.causes.of
     )
-    core.cluster.listeners.actions += [planner.changed, taints.wake, of_policies.wake]
-    planner.listeners += [taints.wake, of_policies.wake, core.contributions.changed]
-    core.fence.listeners += [taints.start_over, of_policies.start_over]
-    core.loop.listeners.append(planner.wake)
     shown = Shown(planner)
     loops = [planner.run, taints.run, *([of_policies.run] if options.conditions else [])]
     return Wired(
+        reacts=(
+            *wakes(planner.wake, Decided),
+            on_node(NodeActionsChanged, planner.changed),
+            on_node(NodeActionsChanged, taints.wake),
+            on_node(NodeActionsChanged, of_policies.wake),
+            *wakes(taints.wake, ActionsPlanned),
+            *wakes(of_policies.wake, ActionsPlanned),
+            *wakes(taints.start_over, LeadershipGained),
+            *wakes(of_policies.start_over, LeadershipGained),
+        ),
+        decides=[DecisionParts(records=Records(own_prefixes(options.taint_prefix)).of)],
         loops=loops,
         effects=ActionEffects(options.max_acted_nodes),
         policy_part=shown.part,
         part_known=shown.known,
         may_act=planner.may_evict,
-        records=Records(own_prefixes(options.taint_prefix)).of,
         page=shown.page(),
     )
 

@@ -13,6 +13,7 @@ from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_labels import FIELD_MANAGER
+from evaluator.core.signals import PolicyReportChanged, Publish, Signal, unheard
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
 from evaluator.features.node_actions.types import ActionPlan, ActionSettings, Observed, OwnTaint
@@ -60,6 +61,10 @@ class NodeActionMetrics:
         )
 
 
+class ActionsPlanned(Signal, frozen=True):
+    """There is a new plan of taints and conditions."""
+
+
 class NodeActionPlanner:
     """Owns the current plan. Call `wake()` after new decisions, `changed(node)` after a node's taints or conditions changed.
 
@@ -75,10 +80,12 @@ class NodeActionPlanner:
         settings: ActionSettings,
         *,
         evicts: Callable[[], bool] | None = None,
+        publish: Publish = unheard,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`evicts`: returns whether pods are evicted, if that is known later than `settings`."""
         self._evicts = evicts
+        self._publish = publish
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
@@ -90,8 +97,6 @@ class NodeActionPlanner:
         self.in_flight: dict[str, frozenset[OwnTaint]] = {}
         self.uncertain: dict[str, frozenset[OwnTaint]] = {}
         """The same of writes whose response was lost, until the node changes."""
-        self.listeners: list[Callable[[], None]] = []
-        """Called after each plan that differs."""
         self._taints: dict[str, frozenset[OwnTaint]] = {}
         self._conditions: dict[str, dict[str, NodeCondition]] = {}
         self._types_of: dict[str, frozenset[str]] = {}
@@ -165,8 +170,8 @@ class NodeActionPlanner:
         self.latest = (await sliced(steps, _PACE)).result
         self.ready = True
         self._show(self.latest)
-        for listener in self.listeners:
-            listener()
+        self._publish(ActionsPlanned())
+        self._publish(PolicyReportChanged())
 
     def _settings(self) -> ActionSettings:
         return replace(self.settings, evict=self._evicts()) if self._evicts else self.settings

@@ -14,6 +14,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.pod import Pod
 from evaluator.core.options import FeatureOptions
 from evaluator.core.readings.merged import AGENTS
+from evaluator.core.signals import Decided, on
 from evaluator.core.wiring import Wired
 from evaluator.features.pages.handlers import BrowserPages, ExplainPages, Reports
 from evaluator.features.pages.sources import PageSources, UnreadablePodError, ViolationTimes
@@ -89,7 +90,6 @@ def wire(core: Core, options: PageOptions) -> Wired:
     if not options.explain:
         return Wired(ops_routes=routes_off())
     times, replica = ViolationTimes(), _Replica(core)
-    core.loop.followers.append(times.update)
     sources = PageSources(
         core.loop,
         core.cluster,
@@ -109,7 +109,11 @@ def wire(core: Core, options: PageOptions) -> Wired:
         placements=core.placements,
     )
     targets = Targets(sources.sections)
-    return Wired(ops_routes=routes(Reports(sources), targets), resource_path=targets.resource_path)
+    return Wired(
+        reacts=[on(Decided, times.update)],
+        ops_routes=routes(Reports(sources), targets),
+        resource_path=targets.resource_path,
+    )
 
 
 def routes(reports: Reports, targets: Targets | None = None) -> Mapping[str, Route]:

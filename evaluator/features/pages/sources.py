@@ -16,11 +16,12 @@ from evaluator.core.pages.facts import Facts, joined
 from evaluator.core.pages.part import PagePart, PagePast, PodJudge
 from evaluator.core.pages.section import Section
 from evaluator.core.placement.placements import Placements
-from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.problems import with_similar
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy_status import Effects, PolicyPart, no_parts
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
+from evaluator.core.signals import Decided
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.features.pages.explain.states import Since, never
 
@@ -51,8 +52,9 @@ class ViolationTimes:
             return None
         return float(began.at[np.searchsorted(began.positions, position)])
 
-    def update(self, decisions: Decisions, now: float) -> Iterator[None]:
-        """Take over new decisions of `now`, one changed policy per step."""
+    def update(self, decided: Decided) -> Iterator[None]:
+        """Take over new decisions, one changed policy per step."""
+        decisions, now = decided.decisions, decided.at
         reindex = Reindex(self._nodes, decisions.table.nodes)
         began: dict[tuple[PolicyKey, StrategyName], _Began] = {}
         for key, decision in decisions.policies.items():

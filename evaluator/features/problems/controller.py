@@ -13,6 +13,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec, ObjectReference
+from evaluator.core.signals import ProblemOccurred
 from evaluator.core.writes.conditions import ConditionApply, ConditionWrites
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.problems.plan import MANAGER, ProblemConditions
@@ -91,9 +92,9 @@ class ProblemEventController:
         self._wakeup = WakeUp()
         self._failures = RateLimitedLogger(log)
 
-    def occurred(self, node: str, event: ProblemEvent) -> None:
+    def occurred(self, occurred: ProblemOccurred) -> None:
         """Write an event of a node soon."""
-        key = (node, event.source, event.reason)
+        event, key = occurred.event, (occurred.node, occurred.event.source, occurred.event.reason)
         before = self._waiting.get(key)
         if before is None and len(self._waiting) >= _MOST_EVENTS:
             self._metrics.dropped.inc(event.times)

@@ -12,9 +12,21 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.readings.reported import NodeProblems
+from evaluator.core.signals import (
+    NodeActionsChanged,
+    NodeAnnotationsChanged,
+    ProblemAcknowledged,
+    ProblemConditionsChanged,
+    ProblemOccurred,
+    Publish,
+    on,
+    on_node,
+    unheard,
+)
 from evaluator.core.wiring import Wired
 from evaluator.core.writes import conditions
 from evaluator.core.writes.node_plan import Removal
+from evaluator.core.writes.node_writer import while_leading
 from evaluator.features.problems import plan
 from evaluator.features.problems.controller import (
     ProblemEventController,
@@ -27,7 +39,7 @@ from plimsoll.flags import option
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions(FeatureOptions):
-    """Problems that agents find in logs. Which become conditions and Events."""
+    """Which problems become conditions and Events."""
 
     problem_conditions: frozenset[str] = option(
         "problemConditions",
@@ -51,7 +63,7 @@ class ShownProblems:
 
     def node(self, name: str) -> Facts:
         """Return the problems of a node, who owns their conditions, and who acknowledged them."""
-        found, node = self._problems.conditions(name), self._cluster.nodes.objects.get(name)
+        found, node = self._problems.of(name), self._cluster.nodes.objects.get(name)
         if not found or node is None:
             return {"problems": []}
         others = plan.foreign(node, self._permitted)
@@ -81,9 +93,7 @@ class ShownProblems:
     def evaluator(self) -> Facts:
         """Return how many nodes have a problem, and how many conditions others own."""
         nodes = self._cluster.nodes.objects
-        active = [
-            name for name in nodes if any(c.active for c in self._problems.conditions(name) or ())
-        ]
+        active = [name for name in nodes if any(c.active for c in self._problems.of(name) or ())]
         return {"problems": {"nodes": len(active), "foreignConditions": self.foreign()}}
 
     def foreign(self) -> int:
@@ -91,7 +101,7 @@ class ShownProblems:
         return sum(
             len(plan.foreign(node, self._permitted))
             for name, node in self._cluster.nodes.objects.items()
-            if self._problems.conditions(name)
+            if self._problems.of(name)
         )
 
 
@@ -105,15 +115,19 @@ def _shown(acknowledged: tuple[float, str] | None) -> Facts | None:
 class Acknowledgements:
     """Passes acknowledgements of nodes' annotations on to their agents."""
 
-    def __init__(self, cluster: ClusterCache, problems: NodeProblems) -> None:
+    def __init__(
+        self, cluster: ClusterCache, problems: NodeProblems, publish: Publish = unheard
+    ) -> None:
         self._cluster = cluster
         self._problems = problems
+        self._publish = publish
 
     def changed(self, name: str) -> None:
         """A node's annotations changed, or it was added or deleted."""
         if (node := self._cluster.nodes.objects.get(name)) is not None:
             found = plan.acknowledgements(node)
-            self._problems.acknowledge(name, {kind: at for kind, (at, _) in found.items()})
+            if self._problems.acknowledge(name, {kind: at for kind, (at, _) in found.items()}):
+                self._publish(ProblemAcknowledged(name))
 
 
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
@@ -130,19 +144,21 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     happened = ProblemEventController(
         core.api, core.cluster, metrics, is_leader=core.fence.is_leader
     )
-    core.cluster.listeners.annotations.append(Acknowledgements(core.cluster, problems).changed)
-    loops = []
+    acknowledged = Acknowledgements(core.cluster, problems, core.signals.publish)
+    reacts, loops = [on_node(NodeAnnotationsChanged, acknowledged.changed)], []
     if permitted:
-        core.cluster.listeners.actions.append(writer.wake)
-        problems.listeners.conditions.append(writer.wake)
-        core.connect(writer)
+        reacts += while_leading(writer)
+        reacts.append(on_node(NodeActionsChanged, writer.wake))
+        reacts.append(on_node(ProblemConditionsChanged, writer.wake))
         loops.append(writer.run)
     if options.problem_events:
-        problems.listeners.events.append(happened.occurred)
+        reacts.append(on(ProblemOccurred, happened.occurred))
         loops.append(happened.run)
     shown = ShownProblems(core.cluster, problems, permitted)
     metrics.foreign.set_function(shown.foreign)
-    return Wired(loops=loops, page=PagePart(node=shown.node, evaluator=shown.evaluator))
+    return Wired(
+        reacts=reacts, loops=loops, page=PagePart(node=shown.node, evaluator=shown.evaluator)
+    )
 
 
 FEATURE = Feature(

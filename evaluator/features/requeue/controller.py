@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from prometheus_client import CollectorRegistry, Counter
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.journal import Action, Journal
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.signals import Acted, Publish, unheard
 from evaluator.features.requeue import plan as requeue
 from evaluator.features.requeue.plan import (
     ReadmittedNodes,
@@ -34,7 +34,7 @@ from plimsoll.wakeup import WakeUp
 log = logs.get(__name__)
 
 REQUEUED = "requeued"
-"""The kind of its action in the journal."""
+"""The kind of its action."""
 
 _PAUSE = 0.05
 """Seconds per requeued pod before the next plan. A pod that was bound meanwhile wakes the others by itself."""
@@ -89,9 +89,9 @@ class RequeueController:
         pace: RequeueTimings,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
-        journal: Journal | None = None,
+        publish: Publish = unheard,
     ) -> None:
-        self._journal = journal or Journal()
+        self._publish = publish
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
@@ -177,7 +177,7 @@ class RequeueController:
         version = waiting.version(key)
         if state.version != version:
             state = _PolicyState(
-                version, requeue.find_rejected(waiting.pods_of(key), state.refused, now)
+                version, requeue.find_rejected(waiting.of(key), state.refused, now)
             )
         if not state.refused:
             return state
@@ -218,8 +218,8 @@ class RequeueController:
             )
             self._metrics.nudges.labels("ok").inc()
             log.info("pod requeued", pod=str(rejected.pod), policy=str(rejected.policy))
-            done = Action(REQUEUED, rejected.policy, pod=str(rejected.pod))
-            self._journal.note(done)
+            done = Acted(REQUEUED, rejected.policy, pod=str(rejected.pod))
+            self._publish(done)
         except KubeError as error:
             if error.status not in _GONE:
                 raise

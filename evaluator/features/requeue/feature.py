@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
+from evaluator.core.signals import Decided, LeadershipGained, PlacementChanged, wakes
 from evaluator.core.wiring import Wired
 from evaluator.features.requeue.controller import REQUEUED, RequeueController, RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
@@ -26,9 +27,8 @@ class RequeueOptions(FeatureOptions):
 def wire(core: Core, options: RequeueOptions) -> Wired:
     """Requeue pods while this replica leads, with --nudge."""
     metrics = RequeueMetrics(core.metrics.registry)
-    core.journal.kinds.append(REQUEUED)
     if not options.nudge:
-        return Wired()
+        return Wired(action_kinds=[REQUEUED])
     controller = RequeueController(
         core.api,
         core.cluster,
@@ -36,12 +36,16 @@ def wire(core: Core, options: RequeueOptions) -> Wired:
         metrics,
         is_leader=core.fence.is_leader,
         pace=RequeueTimings(settle=_settling(core)),
-        journal=core.journal,
+        publish=core.signals.publish,
     )
-    core.cluster.listeners.placement.append(controller.wake)
-    core.fence.listeners.append(controller.wake)
-    core.loop.listeners.append(controller.decided)
-    return Wired(loops=[controller.run])
+    return Wired(
+        reacts=(
+            *wakes(controller.wake, PlacementChanged, LeadershipGained),
+            *wakes(controller.decided, Decided),
+        ),
+        loops=[controller.run],
+        action_kinds=[REQUEUED],
+    )
 
 
 def _settling(core: Core) -> float:

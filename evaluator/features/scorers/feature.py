@@ -9,6 +9,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
+from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key
 from evaluator.core.pages.facts import Facts
@@ -17,6 +18,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.protocol import Args
 from evaluator.core.readings.merged import Readings
+from evaluator.core.signals import LeadershipGained, PodChanged, Reaction, on, wakes
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS, OFF, ScorerMetrics, Scoring
@@ -65,6 +67,10 @@ class ScorerHost:
         """Derived metrics of the scorers, for rules of policies."""
         self._per_pod = PerPodDecisions(self.scoring)
 
+    def reactions(self) -> tuple[Reaction, ...]:
+        """Return what keeps the snapshot up to date."""
+        return self._snapshotter.reactions()
+
     def missing(self) -> Sequence[str]:
         """Return what is missing before scorers can run."""
         return self._runner.waiting_for
@@ -109,7 +115,15 @@ class _Learned:
                 name=REWARD_CONFIG_MAP,
                 is_leader=core.fence.is_leader,
             )
-            core.fence.listeners.append(self.controller.start_over)
+
+    def reactions(self) -> tuple[Reaction, ...]:
+        """Return what the scorer learns from."""
+        if self.controller is None:
+            return ()
+        return (
+            *wakes(self.controller.start_over, LeadershipGained),
+            on(PodChanged, self.controller.changed),
+        )
 
     def current(self) -> Rewards:
         """Return the learned values."""
@@ -152,12 +166,10 @@ def wire(core: Core, options: ScorerOptions) -> Wired:
     metrics = ScoringMetrics(core.metrics.registry)
     scorers = registry.load(options)
     if not scorers:
-        core.loop.derive(partial(ScorerMetrics, scoring=OFF))
-        return Wired(page=NO_SCORERS)
+        off = DecisionParts(layer=partial(ScorerMetrics, scoring=OFF))
+        return Wired(decides=[off], page=NO_SCORERS)
     learned = _Learned(core, options)
     inventory = core.all_pods.require()
-    if learned.controller:
-        inventory.listeners.append(learned.controller.changed)
     host = ScorerHost(
         options,
         scorers,
@@ -167,12 +179,15 @@ def wire(core: Core, options: ScorerOptions) -> Wired:
         inventory=inventory,
         rewards=learned.current,
     )
-    core.loop.derive(partial(ScorerMetrics, scoring=host.scoring))
-    core.loop.required |= host.metrics_used
+    parts = DecisionParts(
+        layer=partial(ScorerMetrics, scoring=host.scoring), required=host.metrics_used
+    )
     explainer = host.pod_explainer(core.cluster.pods.objects, core.loop.newest)
     shown = _Shown(scorers, explainer)
     loops: list[Loop] = [learned.controller.run] if learned.controller else []
     return Wired(
+        reacts=(*learned.reactions(), *host.reactions()),
+        decides=[parts],
         scheduler_routes=host.routes().groups(),
         ports=_ports(core, host, options),
         loops=loops,

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model.pod_record import PodRecord
+from evaluator.core.signals import PodChanged
 from evaluator.features.scorers.rewards import (
     PodOutcome,
     Rewards,
@@ -189,10 +190,10 @@ class RewardController:
         self.rewards = blank
         self._written = blank
 
-    def changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
-        """Record a pod change; None means the pod does not exist."""
+    def changed(self, pod: PodChanged) -> None:
+        """Record a pod change."""
         now, wall = self._clock(), self._wall()
-        self._waiting.extend(self._rewarding.changed(before, after, now=now, wall=wall))
+        self._waiting.extend(self._rewarding.changed(pod.before, pod.after, now=now, wall=wall))
 
     def start_over(self) -> None:
         """This replica became leader: another one may have written meanwhile."""

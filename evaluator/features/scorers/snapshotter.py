@@ -18,6 +18,7 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Floats, NodeIndex, Positions, Reindex, fixed
 from evaluator.core.model.resources import RESOURCES, USAGE_ANNOTATIONS, USAGE_METRICS
 from evaluator.core.readings.merged import Readings
+from evaluator.core.signals import NodeCapacityChanged, NodeUsageChanged, Reaction, on_node
 from evaluator.features.scorers.plugin import ClusterSnapshot, measured_congestion, measured_usage
 from evaluator.features.scorers.rewards import Rewards
 
@@ -57,8 +58,17 @@ class Snapshotter:
         self._pending = bool(self._metrics)
         """Whether any node's first report is pending; once all nodes have reported, it stays false."""
         self._view = _blank(NodeIndex())
-        cluster.listeners.figures.append(self._changed.add)
-        inventory.touched.append(self._changed.add)
+
+    def reactions(self) -> tuple[Reaction, ...]:
+        """Return what makes the snapshot of a node old."""
+        return (
+            on_node(NodeCapacityChanged, self.node_changed),
+            on_node(NodeUsageChanged, self.node_changed),
+        )
+
+    def node_changed(self, node: str) -> None:
+        """Count a node again."""
+        self._changed.add(node)
 
     @property
     def waiting_for(self) -> Sequence[str]:

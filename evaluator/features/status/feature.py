@@ -3,11 +3,17 @@
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
+from evaluator.core.signals import PlacementChanged, PolicyReportChanged, wakes
 from evaluator.core.wiring import Wired
+from evaluator.core.writes.node_writer import while_leading
 from evaluator.features.status.conditions import peers_held_back
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
-from evaluator.features.status.pod_controller import PolicyPodController, StatusMetrics
+from evaluator.features.status.pod_controller import (
+    PodCountsChanged,
+    PolicyPodController,
+    StatusMetrics,
+)
 
 
 class _Reporting:
@@ -25,11 +31,15 @@ class _Reporting:
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Report while this replica leads."""
     metrics = StatusMetrics(core.metrics.registry)
-    core.metrics.policy_counters.append(metrics.policy_events)
     contributions, similar_to = core.contributions, core.loop.similar.to
     may_report = _Reporting(core).may_report
     pods = PolicyPodController(
-        core.api, core.cluster, core.loop, metrics, is_leader=core.fence.is_leader
+        core.api,
+        core.cluster,
+        core.loop,
+        metrics,
+        is_leader=core.fence.is_leader,
+        publish=core.signals.publish,
     )
     status = StatusController(
         core.api,
@@ -51,12 +61,20 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         status_of=core.cluster.status_of,
         is_leader=may_report,
     )
-    core.cluster.listeners.placement += [pods.wake, status.pods_changed]
-    pods.listeners.append(status.wake)
-    core.contributions.listeners += [status.wake, recorder.wake]
-    core.fence.listeners += [status.start_over, recorder.start_over, pods.start_over]
-    core.loop.listeners += [status.wake, recorder.wake, pods.wake]
-    return Wired(loops=[status.run, recorder.run, pods.run], policy_part=peers_held_back)
+    return Wired(
+        reacts=(
+            *while_leading(status),
+            *while_leading(recorder),
+            *while_leading(pods),
+            *wakes(pods.wake, PlacementChanged),
+            *wakes(status.pods_changed, PlacementChanged),
+            *wakes(status.wake, PodCountsChanged, PolicyReportChanged),
+            *wakes(recorder.wake, PolicyReportChanged),
+        ),
+        loops=[status.run, recorder.run, pods.run],
+        policy_part=peers_held_back,
+        policy_counters=[metrics.policy_events],
+    )
 
 
 FEATURE = Feature(name="status", options=FeatureOptions, metrics=StatusMetrics, wire=wire)

@@ -21,6 +21,7 @@ from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
+from evaluator.core.signals import Publish, Signal, unheard
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.ratelimit import TokenBucket
@@ -81,8 +82,12 @@ class _Seen(NamedTuple):
     pods: frozenset[_Identity] = frozenset()
 
 
+class PodCountsChanged(Signal, frozen=True):
+    """How many pods name a policy, in some state, changed."""
+
+
 class PolicyPodController:
-    """Call `wake()` when pods or policies changed. `listeners` are called when the counts of a policy changed."""
+    """Counts the pods of policies and writes Events of those that a policy does not apply to. `wake()` when pods changed."""
 
     def __init__(
         self,
@@ -92,6 +97,7 @@ class PolicyPodController:
         metrics: StatusMetrics,
         *,
         is_leader: Callable[[], bool] = lambda: True,
+        publish: Publish = unheard,
         timings: EventTimings = _TIMINGS,
         pause: float = _PAUSE,
         clock: Callable[[], float] = time.monotonic,
@@ -111,7 +117,7 @@ class PolicyPodController:
             bucket=TokenBucket(_RATE, _BURST),
             clock=clock,
         )
-        self.listeners: list[Callable[[], None]] = []
+        self._publish = publish
         self._wakeup = WakeUp()
         self._seen: dict[PolicyKey, _Seen] = {}
         self._counts: dict[PolicyKey, PodCounts] = {}
@@ -161,7 +167,7 @@ class PolicyPodController:
             await asyncio.sleep(delay)
 
     def _count(self) -> Iterator[None]:
-        """Update the gauges, a few policies with each step, and call the listeners if a count changed."""
+        """Update the gauges, a few policies with each step, and publish that a count changed."""
         policies = list(self._cluster.policies.objects.values())
         gauge, changed = self._metrics.policy_pods, False
         for key in self._counts.keys() - {policy.key for policy in policies}:
@@ -177,8 +183,7 @@ class PolicyPodController:
             if number % _STEP == 0:
                 yield
         if changed:
-            for listener in self.listeners:
-                listener()
+            self._publish(PodCountsChanged())
 
     async def _look(self) -> None:
         """Enqueue the events of pods that their policy does not apply to; drop those of others."""
@@ -214,7 +219,7 @@ class PolicyPodController:
             if why is None:
                 continue
             spec = policy_pods.event(key, why, names)
-            for pod in tuple(index.pods_of(key)):
+            for pod in tuple(index.of(key)):
                 identity = _identity(pod)
                 pods.add(identity)
                 queue.want(identity, [identity], [spec], self._clock())

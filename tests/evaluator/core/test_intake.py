@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from evaluator.core.cache.cluster import ClusterCache, decode_pod
 from evaluator.core.intake import Intake
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.signals import PolicyPodChanged, on, unheard
 from plimsoll import rfc3339
 from tests.evaluator.core.placement.worlds import vector
 
@@ -64,10 +65,11 @@ def watched():
         causes=unused,
         registrations=unused,
         placements=placements,
+        publish=unheard,
         clock=lambda: NOW,
         wall=lambda: UNIX,
     )
-    cluster.listeners.pods.append(intake.pod_changed)
+    cluster.signals.connect([on(PolicyPodChanged, intake.pod_changed)])
     return SimpleNamespace(pods=cluster.pods, placements=placements)
 
 
@@ -125,8 +127,8 @@ def test_pods_are_where_their_last_states_say(events):
         "causes": unused,
         "registrations": unused,
     }
-    intake = Intake(unused, unused, **parts, placements=placements)
-    cluster.listeners.pods.append(intake.pod_changed)
+    intake = Intake(unused, unused, **parts, placements=placements, publish=unheard)
+    cluster.signals.connect([on(PolicyPodChanged, intake.pod_changed)])
     last = {}
     for name, generation, state in events:
         uid, (node, _, rest) = f"{name}{generation}", state.partition(" ")

@@ -15,6 +15,7 @@ import yaml
 from evaluator.app import Service
 from evaluator.config import Settings
 from evaluator.core.kube.client import Kube
+from evaluator.core.signals import Decided, wakes
 from sandbox.apiserver.server import ApiServer
 from sandbox.processes import HeldPort
 from tests.patience import PATIENCE
@@ -73,7 +74,7 @@ async def refused(service, port):
     """Run the evaluator until it is ready, and return the nodes that it refuses to the pod."""
     stop, at_once = asyncio.Event(), asyncio.Event()
     decided = asyncio.Event()
-    service.core.loop.listeners.append(decided.set)
+    service.core.signals.connect(wakes(decided.set, Decided))
     running = asyncio.create_task(service.run(stop, at_once))
     async with asyncio.timeout(PATIENCE):
         while not service.core.loop.is_ready():

@@ -17,6 +17,7 @@ from evaluator.core.model.node import (
 )
 from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.core.policy import parse
+from evaluator.core.signals import NodeActionsChanged, on_node
 from evaluator.core.writes import conditions
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import TaintsAndConditions
@@ -76,7 +77,7 @@ class LiveActions:
             settings_,
             clock=lambda: self.live.now,
         )
-        self.cluster.listeners.actions.append(self.planner.changed)
+        self.cluster.signals.connect([on_node(NodeActionsChanged, self.planner.changed)])
         self.writes = Counter()
 
     async def decide(self, now):

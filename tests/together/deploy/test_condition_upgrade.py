@@ -10,6 +10,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.client import Kube
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.reported import NodeProblems
+from evaluator.core.signals import NodeActionsChanged, on_node
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.node_actions.controller import condition_writer as policies_writer
 from evaluator.features.node_actions.types import ActionPlan
@@ -124,12 +125,15 @@ class Evaluator:
         self.of_policies = policies_writer(context, self.planner, self.writes)
         self.of_problems = problems_writer(context, found, self.writes)
         for writer in (self.of_policies, self.of_problems):
-            self.cluster.listeners.actions.append(writer.wake)
-        self.problems.listeners.conditions.append(self.of_problems.wake)
+            self.cluster.signals.connect([on_node(NodeActionsChanged, writer.wake)])
+
+    def report(self, name, found):
+        if self.problems.report(name, found):
+            self.of_problems.wake(name)
 
     async def start(self):
         for name in self.nodes:
-            self.problems.report(name, Problems((PROBLEM,)))
+            self.report(name, Problems((PROBLEM,)))
             self.cluster.nodes.put(await self.plane.kube.list_node(name))
         self.running = [asyncio.create_task(w.run()) for w in (self.of_policies, self.of_problems)]
 
@@ -138,7 +142,7 @@ class Evaluator:
         self.planner.latest = ActionPlan()
         self.of_policies.wake()
         for name in self.nodes:
-            self.problems.report(name, Problems())
+            self.report(name, Problems())
 
     def written(self, result="ok"):
         return self.writes.labels(result)._value.get()

@@ -19,7 +19,7 @@ def account(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions:
-    """The port of agents."""
+    """The agents' port."""
 
     agent_port: int = option(
         "agentPort", 9091, "port to which agents stream (gRPC)", metavar="PORT", parse=flags.port

@@ -13,6 +13,17 @@ from dataclasses import replace
 from typing import Protocol
 
 from evaluator.core.loop.subscription import Subscriptions
+from evaluator.core.signals import (
+    AgentRefused,
+    AgentReported,
+    CausesReported,
+    FailingRulesReported,
+    MatchingNamesReported,
+    ProblemsReported,
+    Publish,
+    SimilarNamesReported,
+    unheard,
+)
 from evaluator.core.sources.agents.authn import Authorizer, StreamRejection, is_node_name
 from evaluator.core.sources.agents.calls import Call, CallPort, Code, ServerOptions
 from evaluator.core.sources.agents.limits import AgentLimits, share_of_descriptors
@@ -29,8 +40,7 @@ from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.process import garbage
 from wire import telemetry_pb2
 from wire.codec import Delta, MalformedReportError
-from wire.failing_rules import NONE, FailingRules
-from wire.problems import Problems
+from wire.failing_rules import NONE
 
 log = logs.get(__name__)
 
@@ -58,33 +68,8 @@ class ReportSink(Protocol):
         ...
 
 
-class ReportListener:
-    """Is notified of what agents report, after it is in the sink; this class itself ignores it."""
-
-    def reported(self, changed: bool) -> None:
-        """An agent reported; `changed`: a reading differs from the last one."""
-
-    def similar_reported(self, names: Mapping[str, Sequence[str]]) -> None:
-        """An agent reported names of its series that resemble absent metrics, by metric."""
-
-    def matching_reported(self, names: Sequence[str]) -> None:
-        """An agent reported names of its metrics that match the server's patterns."""
-
-    def failing_reported(self, node: str, rules: FailingRules) -> None:
-        """An agent reported its failing rules, or its stream ended: then there are none."""
-
-    def problems_reported(self, node: str, problems: Problems) -> None:
-        """An agent reported the problems of its node."""
-
-    def causes_reported(self, node: str, causes: Mapping[str, str]) -> None:
-        """An agent reported what the values of its metrics come from, by metric."""
-
-    def refused(self, code: Code) -> None:
-        """A stream of an agent was rejected."""
-
-
 class AgentServer:
-    """Receives reports. `patterns`: the names of metrics that agents report to `matching_reported`.
+    """Receives reports and publishes what they changed. `patterns`: of names of metrics that agents report.
 
     `acknowledged` returns the times (Unix seconds) at which persons acknowledged problems of a node, by condition type.
     """
@@ -95,7 +80,7 @@ class AgentServer:
         subscriptions: Subscriptions,
         *,
         interval: float,
-        listener: ReportListener | None = None,
+        publish: Publish = unheard,
         patterns: Sequence[str] = (),
         acknowledged: Callable[[str], Mapping[str, float]] = lambda _node: {},
         authorizer: Authorizer | None = None,
@@ -106,7 +91,7 @@ class AgentServer:
         self._store = store
         self._subscriptions = subscriptions
         self._interval_ms = max(1, round(interval * 1000))
-        self._listener = listener or ReportListener()
+        self._publish = publish
         self._patterns = patterns
         self._acknowledged = acknowledged
         self._authorizer = authorizer or Authorizer()
@@ -175,7 +160,7 @@ class AgentServer:
                 code=refusal.code,
                 error=refusal.sentence,
             )
-            self._listener.refused(refusal.code)
+            self._publish(AgentRefused(refusal.code))
             await call.abort(refusal.code, refusal.sentence)
 
     async def _introduction(self, call: Call) -> telemetry_pb2.Report | None:
@@ -207,23 +192,23 @@ class AgentServer:
             return refusal
         finally:
             if self._registry.leave(node, stream):
-                self._listener.failing_reported(node, NONE)
+                self._publish(FailingRulesReported(node, NONE))
             log.debug("agent disconnected", node=node)
 
     def _store_report(self, node: str, delta: Delta) -> None:
         version = self._store.version
         self._store.report(node, delta, self._clock())
-        self._listener.reported(self._store.version != version)
+        self._publish(AgentReported(node, self._store.version != version))
         if delta.similar:
-            self._listener.similar_reported(delta.similar)
+            self._publish(SimilarNamesReported(delta.similar))
         if delta.matching:
-            self._listener.matching_reported(delta.matching)
+            self._publish(MatchingNamesReported(delta.matching))
         if delta.failing is not None:
-            self._listener.failing_reported(node, delta.failing)
+            self._publish(FailingRulesReported(node, delta.failing))
         if delta.problems is not None:
-            self._listener.problems_reported(node, delta.problems)
+            self._publish(ProblemsReported(node, delta.problems))
         if delta.causes is not None:
-            self._listener.causes_reported(node, delta.causes)
+            self._publish(CausesReported(node, delta.causes))
 
     def acknowledged(self, node: str) -> None:
         """Send the acknowledgements of a node to its agent, because they have changed."""

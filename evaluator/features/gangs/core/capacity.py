@@ -23,6 +23,7 @@ from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.model.resources import RESOURCES, ExtendedResources
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.violations import ViolationReasons
+from evaluator.core.signals import PodChanged
 from evaluator.features.gangs.core.membership import PlacementConstraints, membership_of
 from evaluator.features.gangs.core.packing import Capacity
 from evaluator.features.gangs.core.podgroup import gang_of
@@ -188,11 +189,8 @@ class CapacityTracker:
         self._offered = _Offered()
         self._touched = set(cluster.nodes.objects)
         self._capacity = self._blank(NodeIndex(), RESOURCES)
-        cluster.listeners.figures.append(self._touched.add)
-        inventory.touched.append(self._touched.add)
-        inventory.listeners.append(self._changed)
         for pod in inventory.pods.objects.values():
-            self._changed(None, pod)
+            self.pod_changed(PodChanged(None, pod))
 
     def unsynced(self) -> Sequence[str]:
         """Return the caches that are not synced yet: without them, nodes would seem to have more free capacity."""
@@ -225,8 +223,13 @@ class CapacityTracker:
             self._touched.clear()
         return self._capacity
 
-    def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
-        waited, waits = _waiting(before), _waiting(after)
+    def node_changed(self, node: str) -> None:
+        """Count a node again: its allocatable resources or its pods changed."""
+        self._touched.add(node)
+
+    def pod_changed(self, pod: PodChanged) -> None:
+        """Take over where a waiting pod may go, and what it requests."""
+        waited, waits = _waiting(pod.before), _waiting(pod.after)
         if waited is None and waits is None:
             return
         self._candidates.change(_where(waited), _where(waits))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED
+from evaluator.core.signals import PodChanged
 from evaluator.features.gangs.core.membership import (
     Membership,
     PodShape,
@@ -253,9 +254,8 @@ class GangIndex:
         self._beside = _PodsByGang(gang_beside)
         self._gangs: dict[GangKey, PodGroup] = {}
         self._stale: set[GangKey] = set()
-        inventory.listeners.append(self._changed)
         for pod in inventory.pods.objects.values():
-            self._changed(None, pod)
+            self.pod_changed(PodChanged(None, pod))
 
     @property
     def gangs(self) -> Collection[PodGroup]:
@@ -266,7 +266,7 @@ class GangIndex:
     def by_key(self) -> Mapping[GangKey, PodGroup]:
         """All gangs by key."""
         for key in self._stale:
-            pods, beside = self._members.pods_of(key), self._beside.pods_of(key)
+            pods, beside = self._members.of(key), self._beside.of(key)
             self._gangs[key] = PodGroup(key, pods, self._count_all, beside)
         self._stale.clear()
         return self._gangs
@@ -275,8 +275,9 @@ class GangIndex:
         """Return a gang, or None."""
         return self.by_key.get(key)
 
-    def _changed(self, before: PodRecord | None, after: PodRecord | None) -> None:
+    def pod_changed(self, pod: PodChanged) -> None:
         """Ignore changes that do not matter to gangs, such as most status updates by kubelets."""
+        before, after = pod.before, pod.after
         concerned = [pod for pod in (before, after) if pod is not None and membership_of(pod)]
         if not concerned or (
             before and after and _relevant_fields(before) == _relevant_fields(after)
@@ -310,7 +311,7 @@ class _PodsByGang:
     def __contains__(self, key: GangKey) -> bool:
         return key in self._pods
 
-    def pods_of(self, key: GangKey) -> tuple[PodRecord, ...]:
+    def of(self, key: GangKey) -> tuple[PodRecord, ...]:
         """Return the pods of one gang, sorted by name."""
         return tuple(sorted(self._pods.get(key, {}).values(), key=lambda pod: pod.name))
 

@@ -44,7 +44,7 @@ _NAME = "congestion"
 
 @dataclass(frozen=True, kw_only=True)
 class CongestionOptions:
-    """Scorer `congestion`."""
+    """Flags of this scorer."""
 
     congestion_factor_max: int = option(
         "congestionFactorMax",

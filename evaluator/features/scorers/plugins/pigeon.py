@@ -181,7 +181,7 @@ def _resources(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class PigeonOptions:
-    """Scorer `pigeon`."""
+    """Flags of this scorer."""
 
     pigeon_objective: str = option(
         "pigeonObjective",

@@ -141,7 +141,7 @@ def share(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SafeOptions:
-    """Scorer `safe`."""
+    """Flags of this scorer."""
 
     safe_utilisation: float = option(
         "safeUtilisation",

@@ -16,6 +16,7 @@ from evaluator.core.access.user import NonResourceAttributes
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.metrics import Metrics
 from evaluator.core.model.api_status import AccessReview, ReviewedUser, TokenReview
+from evaluator.core.signals import FrontProxyChanged, Signals, wakes
 from plimsoll.http.types import Response, plain_rejection
 
 USER = ("X-Remote-User: jane", "X-Remote-Group: readers", "X-Remote-Group: system:authenticated")
@@ -67,7 +68,8 @@ def attributes_of(request):
 async def site(serve, authority):
     """A protected server, its API server, and a way to make requests: `get(path, *headers, client=certificate)`."""
     api, metrics = Authority(), Metrics()
-    access = DelegatedAccess(api, metrics)
+    signals = Signals()
+    access = DelegatedAccess(api, metrics, signals.publish)
     access.front_proxy.put(config_map(authority))
     cert, key = authority.issue("server")
     rotation = tls.rotation(
@@ -77,7 +79,7 @@ async def site(serve, authority):
         handler, attributes_of, plain_rejection
     )
     listening = await serve(guarded, tls=rotation.current)
-    access.front_proxy.listeners.append(listening.server.drain)
+    signals.connect(wakes(listening.server.drain, FrontProxyChanged))
 
     async def get(path, *headers, client=()):
         connection = await listening.connect(authority.client(*client))

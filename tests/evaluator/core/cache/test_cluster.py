@@ -1,6 +1,7 @@
-"""The cluster cache and its listeners."""
+"""The cluster cache and what it publishes."""
 
 import json
+from functools import partial
 from itertools import permutations
 
 import pytest
@@ -16,7 +17,23 @@ from evaluator.core.model.names import ObjectMeta, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.types import Policy
+from evaluator.core.signals import (
+    KindListed,
+    NodeActionsChanged,
+    NodeAnnotationsChanged,
+    NodeCapacityChanged,
+    NodeLabelsChanged,
+    NodeRegistered,
+    NodeSetChanged,
+    PlacementChanged,
+    PolicyChanged,
+    on,
+    on_node,
+    wakes,
+)
 
+DECIDE = (PolicyChanged, KindListed, NodeSetChanged)
+"""What requests a decision."""
 KINDS = ("policies", "nodes", "pods")
 
 
@@ -29,7 +46,7 @@ def collection(cluster: ClusterCache, kind: str) -> Collection[object, object]:
 def test_decisions_are_requested_when_the_last_kind_is_listed(order: tuple[str, ...]) -> None:
     cluster = ClusterCache()
     seen: list[list[str]] = []
-    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    cluster.signals.connect(wakes(lambda: seen.append(cluster.waiting_for), *DECIDE))
     for kind in order:
         collection(cluster, kind).replace([])
     assert seen[-1] == []
@@ -41,7 +58,7 @@ def test_kind_no_longer_served_is_pending_until_listed_again() -> None:
     for kind in KINDS:
         collection(cluster, kind).replace([])
     seen: list[list[str]] = []
-    cluster.listeners.decisions.append(lambda: seen.append(cluster.waiting_for))
+    cluster.signals.connect(wakes(lambda: seen.append(cluster.waiting_for), *DECIDE))
     cluster.policies.mark_unserved("the CRD is gone")
     assert cluster.waiting_for == ["policies (the CRD is gone)"]
     cluster.policies.replace([])
@@ -58,8 +75,12 @@ def test_node_heartbeat_requests_no_decision() -> None:
     cluster = ClusterCache()
     cluster.nodes.replace([node()])
     told: list[str] = []
-    for name in ("decisions", "labels", "placement"):
-        getattr(cluster.listeners, name).append(lambda *_, name=name: told.append(name))
+    for name, signals in {
+        "decisions": DECIDE,
+        "labels": [NodeLabelsChanged],
+        "placement": [PlacementChanged],
+    }.items():
+        cluster.signals.connect(wakes(partial(told.append, name), *signals))
     cluster.nodes.put(node(resource_version="2"))
     assert told == []
     cluster.nodes.put(node(resource_version="3", labels={"a": "b"}))
@@ -85,12 +106,12 @@ def test_node_names_are_one_object_while_unchanged() -> None:
     assert cluster.names == ()
 
 
-def test_node_listeners_receive_changes_of_their_fields_only() -> None:
+def test_node_signals_are_published_when_their_fields_change() -> None:
     cluster = ClusterCache()
     told: list[str] = []
-    cluster.listeners.figures.append(told.append)
+    cluster.signals.connect([on_node(NodeCapacityChanged, told.append)])
     others: list[str] = []
-    cluster.listeners.placement.append(lambda: others.append("placement"))
+    cluster.signals.connect(wakes(lambda: others.append("placement"), PlacementChanged))
     bare = {"metadata": {"name": "a", "annotations": {"mean-free-cpu": "1"}}}
     small = {**bare, "status": {"allocatable": {"cpu": "1", "memory": "1Gi"}}}
     for number, body in enumerate([small, small, bare, {"metadata": {"name": "a"}}], start=1):
@@ -101,12 +122,12 @@ def test_node_listeners_receive_changes_of_their_fields_only() -> None:
     assert told == ["a"] * 4
 
 
-def test_annotations_with_our_prefix_have_one_listener() -> None:
+def test_annotations_with_our_prefix_have_one_signal() -> None:
     cluster = ClusterCache()
     told: list[str] = []
-    cluster.listeners.annotations.append(told.append)
+    cluster.signals.connect([on_node(NodeAnnotationsChanged, told.append)])
     actions: list[str] = []
-    cluster.listeners.actions.append(actions.append)
+    cluster.signals.connect([on_node(NodeActionsChanged, actions.append)])
     system = {"nodeInfo": {"systemUUID": "machine-a"}}
     for changes, annotations, status in [
         (1, {}, {}),
@@ -137,7 +158,7 @@ def test_kubelet_status_of_a_running_pod_requests_no_decision() -> None:
     cluster = ClusterCache()
     cluster.pods.replace([pod()])
     told: list[str] = []
-    cluster.listeners.placement.append(lambda: told.append("placement"))
+    cluster.signals.connect(wakes(lambda: told.append("placement"), PlacementChanged))
     cluster.pods.put(pod(conditions=[{"type": "Ready", "status": "True"}], podIP="10.0.0.1"))
     assert told == []
     cluster.pods.put(pod(phase="Succeeded"))
@@ -177,7 +198,7 @@ def test_status_is_the_last_one_written_and_no_policy_change() -> None:
     told: list[str] = []
     key = PolicyKey("ns", "demo")
     cluster.policies.replace([Policy(key)])
-    cluster.listeners.decisions.append(lambda: told.append("decisions"))
+    cluster.signals.connect(wakes(lambda: told.append("decisions"), *DECIDE))
     cluster.policies.put(Policy(key, status={"compliance": "Violated"}))
     assert cluster.status_of(key) == {"compliance": "Violated"}
     assert told == []
@@ -188,15 +209,17 @@ def test_relist_drops_objects_deleted_meanwhile() -> None:
     pods = [Pod(ObjectMeta(name=name, namespace="ns")) for name in ("one", "two")]
     cluster.pods.replace(list(pods))
     told: list[int] = []
-    cluster.listeners.placement.append(lambda: told.append(1))
+    cluster.signals.connect(wakes(lambda: told.append(1), PlacementChanged))
     cluster.pods.replace([pods[1]])
     assert list(cluster.pods.objects) == [("ns", "two")]
     assert told == [1]
 
 
-def test_node_listeners_receive_registrations_and_no_heartbeats():
+def test_registrations_of_nodes_are_published_and_no_heartbeats():
     seen, known = [], ClusterCache()
-    known.listeners.nodes.append(lambda name, registered: seen.append((name, registered)))
+    known.signals.connect(
+        [on(NodeRegistered, lambda change: seen.append((change.node, change.registered)))]
+    )
     first = Node(NodeMeta(name="a", uid="1", resource_version="1"))
     known.nodes.replace([first])
     assert seen == [], "the first list is no change"

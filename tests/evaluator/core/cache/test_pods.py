@@ -13,6 +13,7 @@ from evaluator.core.cache.pods import NodeUsage, PodCache
 from evaluator.core.model.pod_record import PodRecord, decode
 from evaluator.core.model.requests import amounts
 from evaluator.core.model.resources import NOTHING, Resource
+from evaluator.core.signals import NodeUsageChanged, PodChanged, on, on_node
 
 WINDOW = 300.0
 EPOCH = 1_800_000_000.0
@@ -127,9 +128,11 @@ def test_listed_pod_has_its_recorded_age_or_is_new(world: World, said: Any, youn
     assert world.told() == {"a": (1000, young)}
 
 
-def test_listeners_receive_previous_and_current_record(world: World) -> None:
+def test_previous_and_current_record_are_published(world: World) -> None:
     seen: list[tuple[PodRecord | None, PodRecord | None]] = []
-    world.inventory.listeners.append(lambda before, after: seen.append((before, after)))
+    world.inventory.signals.connect(
+        [on(PodChanged, lambda pod: seen.append((pod.before, pod.after)))]
+    )
     first, crashed = (
         pod(node="a"),
         pod(node="a", status={"containerStatuses": [{"restartCount": 1}]}),
@@ -149,7 +152,7 @@ def test_extended_resources_are_summed_too(world: World) -> None:
         return decode(json.dumps(body).encode())
 
     pods, told = world.inventory.pods, list[str]()
-    world.inventory.touched.append(told.append)
+    world.inventory.signals.connect([on_node(NodeUsageChanged, told.append)])
     pods.replace([holder("one", "1"), holder("two", "2")])
     assert world.inventory.usage["a"].others == (("example.com/fpga", 3),)
     told.clear()
@@ -164,7 +167,9 @@ def test_extended_resources_are_summed_too(world: World) -> None:
 
 def test_changed_nodes_are_listed_once_per_change_of_usage(world: World) -> None:
     pods, told, also_told = world.inventory.pods, list[str](), list[str]()
-    world.inventory.touched += [told.append, also_told.append]
+    world.inventory.signals.connect(
+        on_node(NodeUsageChanged, react) for react in (told.append, also_told.append)
+    )
     pods.replace([pod("one", node="a", bound=0), pod("two", node="b", bound=0)])
     assert set(told) == set(also_told) == {"a", "b"}
     told.clear()
@@ -176,12 +181,9 @@ def test_changed_nodes_are_listed_once_per_change_of_usage(world: World) -> None
 
 
 def test_not_synced_before_all_pods_are_listed(world: World) -> None:
-    told: list[bool] = []
-    world.inventory.listed.append(lambda: told.append(world.inventory.synced))
     assert not world.inventory.synced
     world.inventory.pods.replace([])
-    world.inventory.pods.replace([])
-    assert told == [True]
+    assert world.inventory.synced
 
 
 def state(**said: Any) -> dict[str, Any]:

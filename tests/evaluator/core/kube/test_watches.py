@@ -1,16 +1,18 @@
 """What features require of all pods, and how policies are decoded."""
 
 import json
+from types import SimpleNamespace
 from weakref import WeakValueDictionary
 
 import msgspec
 import pytest
 
 from evaluator.core.kube.watches import AllPods, decode_policy
+from evaluator.core.signals import Signals
 
 
 def test_only_one_feature_adds_to_records_of_pods():
-    pods = AllPods(watches=None)
+    pods = AllPods(watches=SimpleNamespace(signals=Signals()))
     pods.require(labels=True)
     cache = pods.require(extra=str)
     assert pods.require(labels=True) is cache

@@ -51,9 +51,9 @@ async def test_fence_without_a_deadline_stays_open(fence, clock):
     await writes(fence)
 
 
-async def test_listeners_are_called_when_leadership_returns_and_not_on_renewal(fence, clock):
+async def test_gained_leadership_is_published_and_no_renewal(clock):
     heard = []
-    fence.listeners.append(lambda: heard.append(clock.now))
+    fence = WriteFence(publish=lambda _signal: heard.append(clock.now), clock=clock)
     for clock.now in (1000.0, 1002.0, 1004.0):
         fence.extend(clock.now + 8)
     fence.end()

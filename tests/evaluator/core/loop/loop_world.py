@@ -29,7 +29,7 @@ class DecisionLoopWorld:
             clock=self.clock,
             **settings,
         )
-        self.cluster.listeners.decisions.append(self.decider.touch)
+        self.cluster.signals.connect(self.decider.reactions())
 
     def know(self, *policies, nodes=("node-a", "node-b")):
         self.cluster.policies.replace(list(policies))

@@ -44,10 +44,10 @@ def test_only_the_last_decisions_are_exported(parsed, rule, worlds):
         for node, value in values.items():
             store.report(node, Delta({"cpu": value, "mem": value}), 100.0)
         decisions = decide(policies, NODES, store, now=100.0)
-        for _ in tally.show(decisions, 100.0):
+        for _ in tally.show(decisions):
             pass
     alone = Metrics()
-    for _ in PolicyGauges(alone).show(decisions, 100.0):
+    for _ in PolicyGauges(alone).show(decisions):
         pass
     assert shown(metrics) == shown(alone)
     assert shown(alone).keys() or not decisions.policies

@@ -2,8 +2,10 @@
 
 from prometheus_client import Counter
 
+from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
+from evaluator.core.signals import Decided, wakes
 from tests.evaluator.core.loop.loop_world import KEY, STALE, DecisionLoopWorld
 from wire.codec import Delta
 
@@ -21,7 +23,7 @@ def test_agents_are_subscribed_to_the_metrics_of_policies(world, parsed, rule):
 
 def test_scorer_metrics_are_never_subscribed_to(parsed, rule):
     world = DecisionLoopWorld()
-    world.decider.required = frozenset({"used"})
+    world.decider.extend(DecisionParts(required=frozenset({"used"})))
     on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
     world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
     world.decider.evaluate()
@@ -58,9 +60,9 @@ def test_deleted_silent_nodes_are_forgotten(world):
     assert (world.store.knows("node-a"), world.store.knows("elsewhere")) == (True, False)
 
 
-def test_listeners_are_called_after_each_swap(world):
+def test_decisions_are_published_after_each_swap(world):
     told = []
-    world.decider.listeners.append(lambda: told.append(world.decider.latest))
+    world.cluster.signals.connect(wakes(lambda: told.append(world.decider.latest), Decided))
     world.decider.evaluate()
     world.hear(node_a=2.0, node_b=0.0)
     world.decider.evaluate()

@@ -7,6 +7,7 @@ import pytest
 from evaluator.core.loop import loop as decider
 from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
+from evaluator.core.signals import Decided, wakes
 from tests.evaluator.core.loop.loop_world import KEY, DecisionLoopWorld
 from tests.patience import PATIENCE
 from wire.codec import Delta
@@ -15,7 +16,7 @@ from wire.codec import Delta
 async def decided(world, predicate):
     """Wait until the loop has published decisions that satisfy a predicate."""
     swapped = asyncio.Event()
-    world.decider.listeners.append(swapped.set)
+    world.cluster.signals.connect(wakes(swapped.set, Decided))
     async with asyncio.timeout(PATIENCE):
         while not predicate(world.decider.latest):
             swapped.clear()

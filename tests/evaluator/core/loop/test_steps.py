@@ -91,7 +91,7 @@ def test_log_builds_reasons_only_for_nodes_it_names(log_lines):
 def test_gauges_of_policies_are_collected_in_slices():
     store, policies = world(metrics=100, policies=10, rules=50, kind=Store)
     metrics = Metrics()
-    for _ in PolicyGauges(metrics).show(decide(policies, NODES, store, now=NOW), NOW):
+    for _ in PolicyGauges(metrics).show(decide(policies, NODES, store, now=NOW)):
         pass
     sizes = [len(family.samples) for family in metrics.registry.collect()]
     assert max(sizes) == SLICE

@@ -77,7 +77,7 @@ def make(background):
             found.metrics,
             timings=pace,
             nodes=NODES,
-            on_change=lambda: found.changes.append(found.polls.version),
+            publish=lambda _signal: found.changes.append(found.polls.version),
             clock=lambda: 0.0,
         )
 

@@ -13,12 +13,13 @@ from grpc.experimental import session_cache
 from evaluator.core.access.user import InvalidTokenError, UnreviewedError
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import AgentRefused, AgentReported, Signals, on
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.authn import Authorizer
 from evaluator.core.sources.agents.certificates import load_certificates
 from evaluator.core.sources.agents.grpc_port import GrpcPort
 from evaluator.core.sources.agents.limits import AgentLimits
-from evaluator.core.sources.agents.server import AgentServer, ReportListener
+from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.tls import Files, TlsError
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -79,7 +80,7 @@ def pki(tmp_path_factory):
     return made
 
 
-class Port(ReportListener):
+class Port:
     """The evaluator's agent server with TLS."""
 
     def __init__(self, check, **limits):
@@ -90,21 +91,23 @@ class Port(ReportListener):
         self.subscriptions = Subscriptions()
         self.subscriptions.want(["a"])
         self.reports = asyncio.Queue()
+        signals = Signals()
+        signals.connect([on(AgentReported, self.reported), on(AgentRefused, self.refused)])
         self.agents = AgentServer(
             self.store,
             self.subscriptions,
             interval=1.0,
-            listener=self,
+            publish=signals.publish,
             limits=AgentLimits(**limits),
             authorizer=Authorizer(check, exists=lambda node: node in self.nodes),
         )
         self.number = 0
 
-    def reported(self, changed):
-        self.reports.put_nowait(changed)
+    def reported(self, report):
+        self.reports.put_nowait(report.changed)
 
-    def refused(self, code):
-        self.refusals.append(code)
+    def refused(self, refusal):
+        self.refusals.append(refusal.code)
 
 
 @pytest.fixture

@@ -11,13 +11,14 @@ from agent.stream.client import StreamClient, Target
 from collectors.textfile import Options, TextFile
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import AgentReported, MatchingNamesReported, Signals, on
 from evaluator.core.sources.agents.grpc_port import GrpcPort
-from evaluator.core.sources.agents.server import AgentServer, ReportListener
+from evaluator.core.sources.agents.server import AgentServer
 from plimsoll.backoff import Backoff
 from tests.patience import PATIENCE
 
 
-class RealEvaluator(ReportListener):
+class RealEvaluator:
     """The evaluator's end of the stream."""
 
     def __init__(self, *patterns):
@@ -25,11 +26,15 @@ class RealEvaluator(ReportListener):
         self.store = Store(stale_after=30.0, started=0.0)
         self.subscriptions = Subscriptions()
         self._told = asyncio.Condition()
+        signals = Signals()
+        signals.connect(
+            [on(AgentReported, self.reported), on(MatchingNamesReported, self.matching_reported)]
+        )
         self.agents = AgentServer(
             self.store,
             self.subscriptions,
             interval=3600.0,
-            listener=self,
+            publish=signals.publish,
             patterns=patterns,
         )
 
@@ -37,10 +42,10 @@ class RealEvaluator(ReportListener):
         self.store.subscribe(metrics)
         self.subscriptions.want(metrics)
 
-    def matching_reported(self, names):
-        self.matching.extend(names)
+    def matching_reported(self, report):
+        self.matching.extend(report.names)
 
-    def reported(self, _changed):
+    def reported(self, _report):
         self._task = asyncio.get_running_loop().create_task(self._tell())
 
     async def _tell(self):

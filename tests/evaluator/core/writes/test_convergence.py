@@ -18,6 +18,7 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.core.policy.parse import parse
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import NodeLabelsChanged, on_node
 from evaluator.core.writes.node_plan import NodePlan
 from tests.examples import examples
 from wire.codec import Delta
@@ -117,7 +118,7 @@ class EvaluatorRun:
             self.cluster, self.store, Subscriptions(), Metrics(), clock=lambda: 1.0
         )
         self.plan = NodePlan(lambda *compared: node_labels.compare(*compared).apply)
-        self.cluster.listeners.labels.append(self.plan.changed)
+        self.cluster.signals.connect([on_node(NodeLabelsChanged, self.plan.changed)])
         self.writes = []
 
     def seen(self, node):

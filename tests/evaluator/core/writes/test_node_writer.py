@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.isolation import Isolation
 from evaluator.core.model.node import Node, NodeMeta
+from evaluator.core.signals import NodeLabelsChanged, on_node
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from plimsoll.ratelimit import TokenBucket
 
@@ -69,7 +70,7 @@ class World:
             send=self.send,
             writes=self.writes,
         )
-        self.cluster.listeners.labels.append(self.writer.wake)
+        self.cluster.signals.connect([on_node(NodeLabelsChanged, self.writer.wake)])
 
     def may_fail(self, what, node):
         if (self.broken, node) == (what, BAD):

@@ -10,6 +10,7 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import PodChanged
 from evaluator.features.custom_metrics.api import ApiMetrics, CustomMetricsApi
 from evaluator.features.custom_metrics.lists import MetricLists, PodsByNamespace
 from evaluator.features.custom_metrics.readings import CurrentReadings
@@ -67,20 +68,22 @@ class World:
             ("bound", "created", "crashed")
         )
         self.pods.change(
-            None,
-            PodRecord(
-                namespace=namespace,
-                name=name,
-                node=node,
-                phase=phase,
-                requests=(),
-                leaving=False,
-                ready=True,
-                restarts=0,
-                crashing=False,
-                labels=tuple(sorted(labels.items())),
-                **fields,
-            ),
+            PodChanged(
+                None,
+                PodRecord(
+                    namespace=namespace,
+                    name=name,
+                    node=node,
+                    phase=phase,
+                    requests=(),
+                    leaving=False,
+                    ready=True,
+                    restarts=0,
+                    crashing=False,
+                    labels=tuple(sorted(labels.items())),
+                    **fields,
+                ),
+            )
         )
 
     def report(self, node, *, several=None, absent=(), **values):

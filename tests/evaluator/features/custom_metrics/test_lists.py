@@ -9,6 +9,7 @@ import pytest
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.model import pod_record
 from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.signals import PodChanged, on
 from evaluator.core.sources.custom_metrics import CustomMetrics
 from evaluator.features.custom_metrics.lists import PodsByNamespace
 from evaluator.features.custom_metrics.readings import EncodedBodies, Measured
@@ -144,7 +145,7 @@ def pod(name, node="node-a", *, namespace="default", phase="Running", uid="1", *
 
 def watched():
     cache, found = PodCache(clock=lambda: 0.0, wall=lambda: 0.0), PodsByNamespace()
-    cache.listeners.append(found.change)
+    cache.signals.connect([on(PodChanged, found.change)])
     return cache.pods, found
 
 
@@ -153,30 +154,30 @@ def test_bound_pods_are_found_by_namespace():
     pods.replace(
         [pod("a"), pod("b", namespace="other"), pod("c", node=""), pod("d", phase="Failed")]
     )
-    assert set(found.in_namespace("default")) == {"a"}
-    assert set(found.in_namespace("other")) == {"b"}
-    assert not found.in_namespace("none")
+    assert set(found.of("default")) == {"a"}
+    assert set(found.of("other")) == {"b"}
+    assert not found.of("none")
 
 
 def test_pod_is_known_from_its_binding_to_its_end():
     pods, found = watched()
     pods.put(pod("a", node=""))
-    assert not found.in_namespace("default")
+    assert not found.of("default")
     pods.put(pod("a", node="node-b"))
-    assert found.in_namespace("default")["a"].node == "node-b"
+    assert found.of("default")["a"].node == "node-b"
     pods.put(pod("a", node="node-b", phase="Succeeded"))
-    assert not found.in_namespace("default")
+    assert not found.of("default")
     pods.drop(pod("a"))
-    assert not found.in_namespace("default")
+    assert not found.of("default")
 
 
 def test_deleted_and_replaced_pods_are_dropped():
     pods, found = watched()
     pods.replace([pod("a"), pod("b")])
     pods.put(pod("a", node="node-c", uid="2"))
-    assert found.in_namespace("default")["a"].node == "node-c"
+    assert found.of("default")["a"].node == "node-c"
     pods.replace([pod("b")])
-    assert set(found.in_namespace("default")) == {"b"}
+    assert set(found.of("default")) == {"b"}
 
 
 def test_labels_are_kept_only_on_request_and_shared():

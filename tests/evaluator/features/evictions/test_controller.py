@@ -14,6 +14,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import PlacementChanged, wakes
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions.controller import (
     EvictionController,
@@ -70,7 +71,7 @@ class Evicting:
             clock=self.clock,
             cause_of=self.causes.of,
         )
-        self.cluster.listeners.placement.append(self.evictor.wake)
+        self.cluster.signals.connect(wakes(self.evictor.wake, PlacementChanged))
         self.watchers = [
             Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
             Reflector(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),

@@ -11,6 +11,8 @@ from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import ALL_PODS, NODES
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.signals import Signals, wakes
+from evaluator.features.gangs.controller import GangsDecided
 from evaluator.features.gangs.core import labels
 from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.core.podgroup import GangKey
@@ -28,7 +30,7 @@ class Decided:
     """The decisions on policies, set by hand."""
 
     def __init__(self):
-        self.latest, self.waiting_for, self.listeners = Decisions(), [], []
+        self.latest, self.waiting_for = Decisions(), []
 
     def newest(self):
         return self.latest
@@ -42,10 +44,11 @@ class Replica:
         self.registry = CollectorRegistry()
         self.metrics = GangMetrics(self.registry)
         self.decided = Decided()
-        self.fence = WriteFence()
+        self.signals = Signals()
+        self.fence = WriteFence(publish=self.signals.publish)
         kube.fence = self.fence.write
-        self.cluster = ClusterCache()
-        self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
+        self.cluster = ClusterCache(signals=self.signals)
+        self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0, signals=self.signals)
         self.pods = Reflector(kube, ALL_PODS, labels.decode, self.inventory.pods, rng=rng)
         nodes = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
         self.gangs = GangManager(
@@ -57,7 +60,9 @@ class Replica:
             inventory=self.inventory,
             fence=self.fence,
             list_anew=self.pods.list_anew,
+            publish=self.signals.publish,
         )
+        self.signals.connect(self.gangs.reactions())
         self.gang_controller = self.gangs.gang_controller
         loops = (self.pods.run(), nodes.run(), *(loop() for loop in self.gangs.loops()))
         self.loops = [background(loop) for loop in loops]
@@ -104,7 +109,7 @@ async def another_decision(replica):
     """Decide on the current cache and finish the resulting writes."""
     for _ in range(2):  # one may be in flight
         told = asyncio.Event()
-        replica.gang_controller.listeners.append(told.set)
+        replica.signals.connect(wakes(told.set, GangsDecided))
         replica.gang_controller.wake()
         async with asyncio.timeout(PATIENCE):
             await told.wait()

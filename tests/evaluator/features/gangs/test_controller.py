@@ -7,6 +7,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.signals import Decided
 from evaluator.features.gangs.controller import ANOTHER, UNLISTED
 from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.types import GangState
@@ -82,8 +83,7 @@ async def test_node_rejected_by_the_policy_has_no_capacity(api, replica, held, u
     await until(lambda: one.state("train") is not None)
     assert one.state("train").waits
     one.decided.latest = Decisions(MetricTable(("node-a",), {}), {key: Decision(Policy(key))})
-    for tell in one.decided.listeners:
-        tell()
+    one.signals.publish(Decided(one.decided.latest, 0.0))
     await free(api, "a", "b")
 
 
@@ -109,8 +109,7 @@ async def test_nothing_is_decided_on_a_stale_cache(api, replica, held, until):
     await until(lambda: not one.gang_controller._wakeup.is_set())
     assert await going(api) == set()
     one.decided.waiting_for = []
-    for tell in one.decided.listeners:
-        tell()
+    one.signals.publish(Decided(one.decided.latest, 0.0))
     await free(api, "a", "b")
 
 

@@ -8,9 +8,10 @@ from evaluator.core.cache.pods import PodCache
 from evaluator.core.kube.transport import KubeError
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import GATE
-from evaluator.features.gangs.core.podgroup import GangIndex, GangKey
+from evaluator.features.gangs.core.podgroup import GangKey
 from evaluator.features.gangs.core.types import GangDecisions, GangHistory, GangState, GangVerdict
 from evaluator.features.gangs.diagnoser import Diagnoser, DiagnosisTimings
+from tests.evaluator.features.gangs.fed import fed_index
 
 TRAIN = GangKey("ns", "train")
 TOO_FEW = (
@@ -57,18 +58,18 @@ class World:
         self.controllers = {}
         self.changes = 0
         self.cache = PodCache(clock=lambda: self.now, wall=lambda: self.now)
-        self.index = GangIndex(self.cache)
+        self.index = fed_index(self.cache)
         self.admitted = {}
         self.diagnoser = Diagnoser(
             self,
             lambda: self.index.by_key,
             self.decisions,
             is_leader=lambda: self.leads,
+            publish=lambda _signal: self.changed(),
             timings=TIMINGS,
             clock=lambda: self.now,
             rng=rng,
         )
-        self.diagnoser.listeners.append(self.changed)
 
     def decisions(self):
         """The relevant fields of GangDecisions."""
@@ -149,7 +150,7 @@ async def test_events_are_read_only_of_controllers_below_their_limit(world):
     assert world.requests == [("jobs", "train"), ("events", "uid-train")]
 
 
-async def test_diagnosis_is_repeated_and_listeners_are_called_on_changes_only(world):
+async def test_diagnosis_is_repeated_and_published_on_changes_only(world):
     await world.diagnosed()
     world.job(parallelism=9, completions=9)
     world.rejects(f'Error creating: pods "train-x7f" is forbidden: {QUOTA}')

@@ -5,11 +5,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from evaluator.core.journal import PodAnswer
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Answered
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.records import Kind
@@ -45,7 +45,7 @@ class World:
         self.decisions = decide([self.policy], NODES, self.store, now=0.0)
 
     def answer(self, pod="ns/web", **answers):
-        self.pods.answered(PodAnswer(pod, self.policy.key, self.decisions, len(NODES), **answers))
+        self.pods.answered(Answered(pod, self.policy.key, self.decisions, len(NODES), **answers))
 
     def prioritize(self, scores, pod="ns/web"):
         nodes = self.decisions.table.nodes
@@ -161,7 +161,7 @@ def test_answers_that_are_not_looked_at_yet_take_little_memory(world):
 
 
 def test_answers_about_policies_that_are_gone_are_ignored(world):
-    world.pods.answered(PodAnswer("ns/x", PolicyKey("ns", "no"), world.decisions, len(NODES), {}))
+    world.pods.answered(Answered("ns/x", PolicyKey("ns", "no"), world.decisions, len(NODES), {}))
     world.prioritize({"node-a": 1}, "ns/y")
     list(world.pods.steps())
     assert world.pods.of("ns/x") is world.pods.of("ns/y") is None

@@ -2,7 +2,7 @@
 
 import json
 
-from evaluator.core.journal import ActionKind
+from evaluator.core.signals import ActionKind
 from evaluator.features.history.history import History
 from evaluator.features.history.readers import HistoryFile
 

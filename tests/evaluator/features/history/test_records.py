@@ -6,11 +6,11 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from evaluator.core.journal import ActionKind
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.signals import ActionKind
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.records import Cause, Kind, Why

@@ -8,6 +8,7 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided
 from evaluator.features.history.history import History
 from evaluator.features.history.recorder import HistoryMetrics, Recorder, restored
 from evaluator.features.history.series import Series
@@ -79,7 +80,7 @@ def test_conditions_become_records_before_those_of_this_process(parsed, rule):
     store.report("node-a", Delta({"m": 9.0}), 0.0)
     decisions = decide([policy], ["node-a"], store, now=0.0)
     for _ in range(2):
-        list(recorder.decided(decisions, 0.0))
+        list(recorder.decided(Decided(decisions, 0.0)))
     found = [one.fields for one in history.newest_first() if one is not None][::-1]
     assert [
         (one["kind"], one.get("text", one.get("why")), one.get("restored")) for one in found

@@ -13,6 +13,7 @@ from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.readings.reported import NodeCauses, no_cause
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided
 from evaluator.features.history.history import History, Query
 from evaluator.features.history.recorder import HistoryMetrics, Recorder
 from evaluator.features.history.records import TRANSITIONS, Kind
@@ -74,7 +75,7 @@ class Evaluator:
         """Return the records of one decision, and the violations that the log says began and ended."""
         after = decide(policies, nodes, self.store, now=now, before=self.before)
         self.now, newest = now, self.history.newest
-        for _ in self.recorder.decided(after, now):
+        for _ in self.recorder.decided(Decided(after, now)):
             pass
         with capture_logs() as lines:
             for _ in log_changes(self.before, after):

@@ -31,8 +31,11 @@ class World:
     def __init__(self):
         self.nodes, self.wanted, self.published = {}, {}, []
         cluster = SimpleNamespace(nodes=SimpleNamespace(objects=self.nodes))
-        self.conflicts = LabelConflicts(cluster, LabelMetrics(CollectorRegistry()))
-        self.conflicts.listeners.append(lambda: self.published.append(self.conflicts.latest))
+        self.conflicts = LabelConflicts(
+            cluster,
+            LabelMetrics(CollectorRegistry()),
+            lambda _signal: self.published.append(self.conflicts.latest),
+        )
         self.plan = NodePlan(self.conflicts.compare)
 
     def put(self, name, labels, owned):

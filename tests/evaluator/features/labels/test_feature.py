@@ -19,6 +19,7 @@ from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.node_labels import LabelConflict
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.signals import NodeLabelsChanged, PolicyReportChanged, on_node, wakes
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.labels.feature import (
     LabelConflicts,
@@ -52,9 +53,14 @@ class Labeling:
             is_leader=self.fence.is_leader,
             rng=rng,
         )
-        self.conflicts = LabelConflicts(self.cluster, self.metrics)
+        self.conflicts = LabelConflicts(self.cluster, self.metrics, self.cluster.signals.publish)
         self.labeler = label_writer(context, self.conflicts, self.metrics.label_writes)
-        self.cluster.listeners.labels += [self.conflicts.node_changed, self.labeler.wake]
+        self.cluster.signals.connect(
+            [
+                on_node(NodeLabelsChanged, self.conflicts.node_changed),
+                on_node(NodeLabelsChanged, self.labeler.wake),
+            ]
+        )
         self.watcher = Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng)
 
     def want(self, **labels):
@@ -141,7 +147,9 @@ async def test_user_labels_are_never_changed(api, world):
 
 async def test_ended_conflict_is_cleared(api, world, until):
     told = []
-    world.conflicts.listeners.append(lambda: told.append(world.conflicts.latest))
+    world.cluster.signals.connect(
+        wakes(lambda: told.append(world.conflicts.latest), PolicyReportChanged)
+    )
     await api.merge("/api/v1/nodes/node-a", {"metadata": {"labels": {"demo": "mine"}}})
     world.want(node_a={"demo": "violating"})
     await until(lambda: world.conflicts.latest)
@@ -380,7 +388,9 @@ async def test_conflicts_on_many_nodes_are_one_repeated_line(
     ]
     world.cluster.nodes.replace(theirs)
     told = []
-    world.conflicts.listeners.append(lambda: told.append(len(world.conflicts.latest)))
+    world.cluster.signals.connect(
+        wakes(lambda: told.append(len(world.conflicts.latest)), PolicyReportChanged)
+    )
     background(world.labeler.run())
     for turn in range(1, 61):
         on = turn % 2

@@ -13,6 +13,7 @@ from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import LABELS_ONLY
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided, NodeAnnotationsChanged, PolicyChanged, on_node, wakes
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.memory.controller import (
     MemoryMetrics,
@@ -50,11 +51,11 @@ class World:
         self.cluster, self.latest, self.waiting_for = ClusterCache(), None, []
         self.cluster.policies.put(self.policy)
         self.memories = Memories(lambda: self.cluster.policies.objects)
-        self.cluster.listeners.decisions.append(self.memories.policies_changed)
+        self.cluster.signals.connect(wakes(self.memories.policies_changed, PolicyChanged))
         self.store = Store(stale_after=1e9, started=-1e9)
         self.store.subscribe({"m"})
         self.metrics = MemoryMetrics(CollectorRegistry())
-        self.cluster.listeners.annotations.append(self.changed)
+        self.cluster.signals.connect([on_node(NodeAnnotationsChanged, self.changed)])
         self.latest = decide([], [], self.store, now=0.0)
         context = WriteContext(
             kube=self.kube, cluster=self.cluster, decider=self, bucket=TokenBucket(1e6, 1000)
@@ -279,7 +280,7 @@ async def test_gauge_status_and_page_name_the_nodes_that_the_decision_holds(worl
     for held in (["a"], []):
         decision = world.latest.policies[KEY]
         assert [*decision.violations[StrategyName.DONTSCHEDULE]] == held
-        [*report.show(world.latest, world.now)]
+        [*report.show(Decided(world.latest, world.now))]
         (family,) = world.metrics.flapping_nodes.collect()
         assert [sample.value for sample in family.samples] == [len(held)]
         (condition,) = report.part(decision).conditions

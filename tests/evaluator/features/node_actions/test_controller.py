@@ -12,10 +12,15 @@ from evaluator.core.policy import parse
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import NodeActionsChanged, on_node, wakes
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.node_actions.controller import taint_writer
 from evaluator.features.node_actions.limit import NodeLimit
-from evaluator.features.node_actions.planner import NodeActionMetrics, NodeActionPlanner
+from evaluator.features.node_actions.planner import (
+    ActionsPlanned,
+    NodeActionMetrics,
+    NodeActionPlanner,
+)
 from evaluator.features.node_actions.types import ActionSettings
 from evaluator.features.node_actions.writes import violation_message
 from evaluator.features.registry import VOCABULARY
@@ -52,7 +57,13 @@ class Tainting:
         self.decided = SimpleNamespace(latest=None, waiting_for=[])
         settings = ActionSettings(taints=True, most=NodeLimit(100, percent=True))
         self.metrics = NodeActionMetrics(CollectorRegistry())
-        self.planner = NodeActionPlanner(self.cluster, self.decided, self.metrics, settings)
+        self.planner = NodeActionPlanner(
+            self.cluster,
+            self.decided,
+            self.metrics,
+            settings,
+            publish=self.cluster.signals.publish,
+        )
         context = WriteContext(
             kube=kube,
             cluster=self.cluster,
@@ -60,8 +71,13 @@ class Tainting:
             bucket=TokenBucket(rate=1e6, burst=1000),
         )
         self.controller = taint_writer(context, self.planner, self.metrics.taint_writes)
-        self.cluster.listeners.actions += [self.planner.changed, self.controller.wake]
-        self.planner.listeners.append(self.controller.wake)
+        self.cluster.signals.connect(
+            [
+                on_node(NodeActionsChanged, self.planner.changed),
+                on_node(NodeActionsChanged, self.controller.wake),
+                *wakes(self.controller.wake, ActionsPlanned),
+            ]
+        )
 
     def put(self, *nodes):
         for one in nodes:

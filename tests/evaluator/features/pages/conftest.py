@@ -14,6 +14,7 @@ from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided, on
 from evaluator.features.pages.feature import routes
 from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources, ViolationTimes
@@ -84,7 +85,7 @@ class PagesOfPolicies:
             metrics,
             clock=lambda: self.now,
         )
-        self.decider.followers.append(times.update)
+        self.cluster.signals.connect([on(Decided, times.update)])
         self.parts = list(parts)
         given = PageSources(
             self.decider,

@@ -6,13 +6,14 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided
 from evaluator.features.pages.sources import ViolationTimes
 from wire.codec import Delta
 
 KEY, START = PolicyKey("ns", "demo"), 1000.0
 
 
-class Decided:
+class World:
     """Decisions at several times, and the times of violations."""
 
     def __init__(self, policy):
@@ -27,14 +28,14 @@ class Decided:
         for node, value in values.items():
             self.store.report(node, Delta({"m": float(value)}), now)
         self.before = decide([self.policy], values, self.store, now=now, before=self.before)
-        list(self.times.update(self.before, now))
+        list(self.times.update(Decided(self.before, now)))
         found = {node: self.times.since(KEY, StrategyName.DONTSCHEDULE, node) for node in values}
         return {node: at - START for node, at in found.items() if at is not None}
 
 
 @pytest.fixture
 def decided(parsed, rule):
-    return Decided(parsed("demo", dontschedule=[rule("m Equals 1")]))
+    return World(parsed("demo", dontschedule=[rule("m Equals 1")]))
 
 
 def test_a_violation_counts_from_the_decision_that_found_it(decided):

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
+from evaluator.core.signals import ProblemOccurred
 from evaluator.features.problems.controller import ProblemEventController, ProblemMetrics
 from plimsoll.ratelimit import TokenBucket
 from tests.eventually import eventually
@@ -44,30 +45,30 @@ async def writer():
 
 async def test_repeated_problem_is_one_event_with_a_count(writer) -> None:
     for _ in range(100):
-        writer.occurred("a", EVENT)
-    writer.occurred("b", EVENT._replace(reason="Oops", message="BUG"))
-    writer.occurred("gone", EVENT)
+        writer.occurred(ProblemOccurred("a", EVENT))
+    writer.occurred(ProblemOccurred("b", EVENT._replace(reason="Oops", message="BUG")))
+    writer.occurred(ProblemOccurred("gone", EVENT))
     await eventually(lambda: len(writer.kube.events) == 2)
     first, second = sorted(writer.kube.events.values(), key=lambda e: e["involvedObject"]["name"])
     assert (first["involvedObject"]["kind"], first["metadata"]["namespace"]) == ("Node", "default")
     assert (first["type"], first["reason"], first["count"]) == ("Warning", "TaskHung", 100)
     assert second["message"] == "BUG"
-    writer.occurred("a", EVENT)
+    writer.occurred(ProblemOccurred("a", EVENT))
     await eventually(lambda: first["count"] == 101)
 
 
 async def test_replica_that_does_not_lead_writes_nothing(writer) -> None:
     writer.leads[0] = False
-    writer.occurred("a", EVENT)
+    writer.occurred(ProblemOccurred("a", EVENT))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     writer.leads[0] = True
-    writer.occurred("b", EVENT)
+    writer.occurred(ProblemOccurred("b", EVENT))
     await eventually(lambda: writer.kube.events)
     assert [e["involvedObject"]["name"] for e in writer.kube.events.values()] == ["b"]
 
 
 async def test_events_beyond_the_limit_are_counted(writer) -> None:
     for number in range(5000):
-        writer.occurred("a", EVENT._replace(source=str(number)))
+        writer.occurred(ProblemOccurred("a", EVENT._replace(source=str(number))))
     assert writer.metrics.dropped._value.get() == 3000

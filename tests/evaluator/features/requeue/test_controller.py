@@ -21,6 +21,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
+from evaluator.core.signals import PlacementChanged, wakes
 from evaluator.features.requeue.controller import RequeueController, RequeueMetrics
 from evaluator.features.requeue.plan import RequeueTimings
 from tests.clock import Clock
@@ -57,7 +58,7 @@ class RequeueWorld:
             clock=self.clock,
             rng=rng,
         )
-        self.cluster.listeners.placement.append(self.requeuer.wake)
+        self.cluster.signals.connect(wakes(self.requeuer.wake, PlacementChanged))
         self.watchers = [
             Reflector(kube, NODES, cluster.decode_node, self.cluster.nodes, rng=rng),
             Reflector(kube, LINKED_PODS, cluster.decode_pod, self.cluster.pods, rng=rng),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.features.scorers.derived import ScorerMetrics, Scoring
 from evaluator.features.scorers.plugin import ClusterSnapshot, ScorerResult
@@ -18,7 +19,7 @@ def test_nodes_are_pending_until_the_first_snapshot(parsed, rule):
     view = None
     world = DecisionLoopWorld()
     scoring = Scoring({"safe": Scorer()}, lambda: view)
-    world.decider.derive(lambda readings: ScorerMetrics(readings, scoring))
+    world.decider.extend(DecisionParts(layer=lambda readings: ScorerMetrics(readings, scoring)))
     world.know(parsed("demo-policy", dontschedule=[rule("plimsoll_risk GreaterThan 1")]), nodes="a")
     world.decider.evaluate()
     assert list(world.decider.waiting_for) == ["the first report of 1 node"]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from evaluator.core.model.pod_record import decode
+from evaluator.core.signals import PodChanged
 from evaluator.features.scorers import rewards as module
 from evaluator.features.scorers.learning import PAUSE, RewardController
 from evaluator.features.scorers.rewards import Rewards, decode_rewards, encode_rewards
@@ -33,7 +34,7 @@ class Replica:
 
     def fails(self, kind="web", node="a"):
         """A pod of this kind runs on this node and then fails."""
-        self.rewarder.changed(pod("Running", kind, node), pod("Failed", kind, node))
+        self.rewarder.changed(PodChanged(pod("Running", kind, node), pod("Failed", kind, node)))
 
     async def round(self, after=0.0):
         self.now += after
@@ -99,7 +100,7 @@ async def test_unchanged_rewards_are_not_written(api, replica):
     await one.round()
     before = await api.get(f"{PATH}/r")
     learned = one.rewarder.rewards
-    one.rewarder.changed(pod("Pending", "db", uid="v"), pod("Succeeded", "db", uid="v"))
+    one.rewarder.changed(PodChanged(pod("Pending", "db", uid="v"), pod("Succeeded", "db", uid="v")))
     await one.round(PAUSE)
     assert await api.get(f"{PATH}/r") == before
     assert one.rewarder.rewards is learned
@@ -168,7 +169,7 @@ async def test_corrupt_rewards_are_replaced_and_logged_as_lost(api, replica, log
 async def test_run_without_failure_raises_the_reward_after_its_time(api, replica):
     one = await replica(api.url)
     one.fails()
-    one.rewarder.changed(pod("Pending", uid="v"), pod("Running", uid="v"))
+    one.rewarder.changed(PodChanged(pod("Pending", uid="v"), pod("Running", uid="v")))
     await one.round()
     await one.round(299)
     assert one.value() == 0.9

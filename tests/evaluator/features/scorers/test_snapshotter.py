@@ -37,6 +37,8 @@ class World:
         self.snapshotter = Snapshotter(
             self.cluster, self.inventory, self.store, clock=lambda: self.now, **options
         )
+        for cache in (self.cluster, self.inventory):
+            cache.signals.connect(self.snapshotter.reactions())
 
     def begin(self, *nodes: Node) -> None:
         self.cluster.nodes.replace(list(nodes))

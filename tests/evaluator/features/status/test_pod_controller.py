@@ -10,7 +10,18 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.parse import parse
-from evaluator.features.status.pod_controller import PolicyPodController, StatusMetrics
+from evaluator.core.signals import (
+    KindListed,
+    NodeSetChanged,
+    PlacementChanged,
+    PolicyChanged,
+    wakes,
+)
+from evaluator.features.status.pod_controller import (
+    PodCountsChanged,
+    PolicyPodController,
+    StatusMetrics,
+)
 
 EVENTS = "/api/v1/namespaces/default/events"
 AT_ONCE = EventTimings(settle=0.0, rest=0.0, repeat=float("inf"))
@@ -38,14 +49,24 @@ class World:
             self.decided,
             self.metrics,
             is_leader=lambda: self.is_leader,
+            publish=self.cluster.signals.publish,
             timings=timings,
             pause=0.01,
             clock=lambda: self.now,
             rng=rng,
         )
-        self.controller.listeners.append(self.count)
-        self.cluster.listeners.placement.append(self.controller.wake)
-        self.cluster.listeners.decisions.append(self.controller.wake)
+        self.cluster.signals.connect(
+            [
+                *wakes(self.count, PodCountsChanged),
+                *wakes(
+                    self.controller.wake,
+                    PlacementChanged,
+                    PolicyChanged,
+                    NodeSetChanged,
+                    KindListed,
+                ),
+            ]
+        )
 
     def count(self):
         self.woken += 1

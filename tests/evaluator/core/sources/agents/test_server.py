@@ -9,10 +9,11 @@ import pytest
 
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import AgentReported, FailingRulesReported, Signals, on
 from evaluator.core.sources.agents.calls import Code
 from evaluator.core.sources.agents.grpc_port import GrpcCall, GrpcPort
 from evaluator.core.sources.agents.limits import AgentLimits
-from evaluator.core.sources.agents.server import AgentServer, ReportListener
+from evaluator.core.sources.agents.server import AgentServer
 from tests.clock import Clock
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
@@ -20,7 +21,7 @@ from wire import telemetry_pb2, telemetry_pb2_grpc
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 
 
-class Evaluator(ReportListener):
+class Evaluator:
     """The evaluator's agent server, with recorded reports."""
 
     def __init__(self, **limits):
@@ -30,11 +31,15 @@ class Evaluator(ReportListener):
         self.reports = []
         self.failing = {}
         self._told = asyncio.Condition()
+        signals = Signals()
+        signals.connect(
+            [on(AgentReported, self.reported), on(FailingRulesReported, self.failing_reported)]
+        )
         self.agents = AgentServer(
             self.store,
             self.subscriptions,
             interval=2.5,
-            listener=self,
+            publish=signals.publish,
             limits=AgentLimits(**limits),
             clock=self.clock,
         )
@@ -44,11 +49,11 @@ class Evaluator(ReportListener):
         self.store.subscribe(metrics)
         self.subscriptions.want(metrics)
 
-    def failing_reported(self, node, rules):
-        self.failing[node] = rules
+    def failing_reported(self, report):
+        self.failing[report.node] = report.rules
 
-    def reported(self, changed):
-        self.reports.append(changed)
+    def reported(self, report):
+        self.reports.append(report.changed)
         self._task = asyncio.get_running_loop().create_task(self._tell())
 
     async def _tell(self):

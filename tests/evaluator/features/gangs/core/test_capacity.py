@@ -21,6 +21,7 @@ from evaluator.core.policy.violations import ViolationReasons, Violations
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import GATE, shape
+from tests.evaluator.features.gangs.fed import fed_tracker
 
 CPU, PODS = RESOURCES.index("cpu"), RESOURCES.index("pods")
 COOL = PolicyKey("shop", "cool")
@@ -37,7 +38,7 @@ class World:
         self.tracker = self.counted_anew()
 
     def counted_anew(self) -> CapacityTracker:
-        return CapacityTracker(self.cluster, self.inventory, lambda: self.decisions)
+        return fed_tracker(self.cluster, self.inventory, lambda: self.decisions)
 
     def node(self, name: str, **said: Any) -> None:
         self.cluster.nodes.put(node(name, **said))

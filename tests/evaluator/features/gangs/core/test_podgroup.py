@@ -12,6 +12,7 @@ from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core.labels import decode
 from evaluator.features.gangs.core.membership import ADMITTED, GATE
 from evaluator.features.gangs.core.podgroup import GangIndex, GangKey, gang_among
+from tests.evaluator.features.gangs.fed import fed_index
 
 TRAIN = GangKey("shop", "train")
 MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
@@ -20,7 +21,7 @@ MARK = {ADMITTED: "2027-01-15T08:00:00.000Z"}
 class World:
     def __init__(self) -> None:
         self.inventory = PodCache(clock=lambda: 0.0, wall=lambda: 0.0)
-        self.index = GangIndex(self.inventory)
+        self.index = fed_index(self.inventory)
 
     def put(self, name: str, **said: Any) -> PodRecord:
         found = pod(name, **said)
@@ -180,7 +181,7 @@ def test_gated_native_pod_is_listed_separately(
 def test_pods_known_before_the_index_are_indexed(world: World) -> None:
     world.put("a")
     world.put("n", native=True)
-    anew = GangIndex(world.inventory, count_all=True)
+    anew = fed_index(world.inventory, count_all=True)
     found = anew.find(TRAIN)
     assert found is not None
     assert found.count_all
@@ -217,7 +218,7 @@ def test_incremental_index_equals_index_from_scratch(soak: bool) -> None:
             elif said != "look":
                 world.put(name, **said)
             else:
-                anew = GangIndex(world.inventory)
+                anew = fed_index(world.inventory)
                 assert _all(world.index) == _all(anew)
                 assert world.index.native.keys() == anew.native.keys()
                 assert world.index.held == sum(map(_is_held, world.inventory.pods.objects.values()))

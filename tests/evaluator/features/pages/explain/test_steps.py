@@ -7,6 +7,7 @@ from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.policy.decide import decide, deciding
 from evaluator.core.readings.store import Store
+from evaluator.core.signals import Decided
 from evaluator.features.pages.explain import metrics as explain_metrics
 from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.explain import overview
@@ -51,7 +52,7 @@ def test_no_step_of_a_page_grows_with_metrics_and_policies():
             explain_nodes.rows(decisions, codes, np.arange(20), {}),
             explain_nodes.node(NODES[0], decisions, store, now=NOW),
             explain_metrics.counts_by_state(decisions),
-            ViolationTimes().update(decisions, NOW),
+            ViolationTimes().update(Decided(decisions, NOW)),
         )
         return [heaviest(steps)[0] for steps in pages]
 
