@@ -83,10 +83,10 @@ class Effects:
     """What a feature changes by enforcing a policy; this class itself: nothing."""
 
     def catching_up(self, decisions: Decisions) -> Iterator[None]:
-        """Bring what `of` needs up to date, in steps."""
+        """Bring what `effects` needs up to date, in steps."""
         yield from ()
 
-    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+    def effects(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effects of enforcing a policy now."""
         yield from ()
 

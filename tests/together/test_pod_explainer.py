@@ -249,7 +249,7 @@ class TestWithPolicy:
         return PolicyLookup(pods, lambda: decisions, PerPodDecisions(OFF))
 
     def test_policy_is_evaluated_after_the_scorers(self, pod_explainer, followed):
-        pod_explainer = replace(pod_explainer, policy_of=followed.of)
+        pod_explainer = replace(pod_explainer, policy_of=followed.decision_of)
         *others, policy = pod_explainer.judged(a_pod("waits"))
         assert [one.name for one in others] == ["roomy", "template"]
         assert (policy.name, policy.weight) == ("policies", 3)
@@ -261,5 +261,5 @@ class TestWithPolicy:
 
     @pytest.mark.parametrize("name", ["lost", "runs", "silent"])
     def test_pod_without_a_policy_has_scorers_only(self, pod_explainer, followed, name):
-        pod_explainer = replace(pod_explainer, policy_of=followed.of)
+        pod_explainer = replace(pod_explainer, policy_of=followed.decision_of)
         assert [one.name for one in pod_explainer.judged(a_pod(name))] == ["roomy", "template"]

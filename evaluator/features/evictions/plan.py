@@ -167,7 +167,7 @@ class EvictionEffects(Effects):
                 yield
         yield from self._feasible_nodes.catching_up()
 
-    def of(self, decision: Decision, _table: MetricTable) -> Iterator[Effect]:
+    def effects(self, decision: Decision, _table: MetricTable) -> Iterator[Effect]:
         """Yield the effect of enforcing a policy now. --evictLimit is not applied."""
         pods = self._evicted(decision)
         flag = "" if self._evicting else " if --evict is set"

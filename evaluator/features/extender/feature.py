@@ -21,7 +21,7 @@ from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 class RefusedNodes(Effects):
     """The nodes that a policy refuses to its pods."""
 
-    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+    def effects(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effect of enforcing a policy now."""
         refused: Sequence[str] = ()
         if StrategyName.DONTSCHEDULE in decision.states:

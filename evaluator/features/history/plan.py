@@ -69,7 +69,9 @@ class Causes:
     def __init__(self) -> None:
         self._known: dict[tuple[PolicyKey, StrategyName], tuple[object, tuple[Cause, ...]]] = {}
 
-    def of(self, key: PolicyKey, name: StrategyName, rules: tuple[Rule, ...]) -> tuple[Cause, ...]:
+    def rule_causes(
+        self, key: PolicyKey, name: StrategyName, rules: tuple[Rule, ...]
+    ) -> tuple[Cause, ...]:
         """Return the cause of each rule."""
         known = self._known.get((key, name))
         if known is None or known[0] is not rules:
@@ -183,7 +185,7 @@ class _Compared:
     ) -> list[Transition]:
         """Return the transitions of a few nodes between two plain states, without an array for each of their fields."""
         state, table = new.states[name], self._after
-        causes = self._causes.of(new.policy.key, name, state.rules)
+        causes = self._causes.rule_causes(new.policy.key, name, state.rules)
         moves = []
         for position in positions.tolist():
             violated = bool(state.found.violated[position])
@@ -237,7 +239,7 @@ class _Compared:
                 why[first & (why == _READING)] = _FIRST
             if old is not None and old.policy.generation != new.policy.generation:
                 why[why == _READING] = _EDITED
-        causes = self._causes.of(new.policy.key, name, state.rules)
+        causes = self._causes.rule_causes(new.policy.key, name, state.rules)
         deciding = [
             self._with_origin(causes[n], position) if n >= 0 else None
             for n, position in zip(which.tolist(), positions.tolist(), strict=True)

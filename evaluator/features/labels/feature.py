@@ -100,7 +100,7 @@ class ConflictsByLabel:
         for conflict in conflicts:
             self._by_label.setdefault(conflict.key, []).append(conflict)
 
-    def of(self, decision: Decision) -> Iterator[LabelConflict]:
+    def conflicts(self, decision: Decision) -> Iterator[LabelConflict]:
         """Yield the conflicts with labels that the policy sets."""
         if not self._by_label:
             return
@@ -171,7 +171,7 @@ class LabelConflicts:
 
     def part(self, decision: Decision) -> PolicyPart:
         """Return the part of a policy's status that names its conflicts."""
-        return PolicyPart(varying_problems=problems(self._by_label.of(decision)))
+        return PolicyPart(varying_problems=problems(self._by_label.conflicts(decision)))
 
 
 def label_writer(
@@ -204,7 +204,7 @@ async def send(kube: Kube, apply: LabelApply) -> Node:
 class LabelledNodes(Effects):
     """The nodes that a policy sets labels on."""
 
-    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+    def effects(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effect of enforcing a policy now."""
         labelled = table.nodes.at(assignments_of(decision.labels).labelled)
         yield Effect("nodesLabelled", f"label {listed(labelled, len(table.nodes))}", labelled)

@@ -22,7 +22,7 @@ class NodeLimit:
     number: float
     percent: bool = False
 
-    def of(self, nodes: int) -> int:
+    def among(self, nodes: int) -> int:
         """Return the limit among this many nodes."""
         return math.ceil(self.number * nodes / 100) if self.percent else int(self.number)
 

@@ -89,7 +89,7 @@ class ActingPolicy:
         self, before: PolicyActions | None, reindex: Reindex, cluster: ClusterLimit, now: float
     ) -> PolicyActions:
         since = self._since(before, reindex, now)
-        limit = self._actions.limit.of(self._matchable)
+        limit = self._actions.limit.among(self._matchable)
         made = PolicyActions(self._nodes, self._violating, since, limit, self._matchable)
         if not self._limits_taints and not self._evicts:
             return made
@@ -231,7 +231,7 @@ def planning(
     """
     nodes = decisions.table.nodes
     where, reindex = ObservedMasks(observed, nodes), Reindex(before.nodes, nodes)
-    cluster = ClusterLimit(where.hard, settings.most.of(len(nodes)))
+    cluster = ClusterLimit(where.hard, settings.most.among(len(nodes)))
     policies: dict[PolicyKey, PolicyActions] = {}
     taints: list[LabelAssignment] = []
     conditions: list[LabelAssignment] = []

@@ -59,7 +59,7 @@ class ActionEffects(Effects):
         """`most`: the limit of all policies together."""
         self._most = most
 
-    def of(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
+    def effects(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effects of enforcing a policy now."""
         actions = decision.policy.actions.part(TaintsAndConditions)
         if not actions.kinds:
@@ -85,8 +85,8 @@ class ActionEffects(Effects):
         nodes = len(table.nodes)
         if not actions.effect.hard and not actions.limits_all:
             return nodes
-        limit = actions.limit.of(matchable(decision, violating, table))
-        return min(limit, self._most.of(nodes)) if actions.effect.hard else limit
+        limit = actions.limit.among(matchable(decision, violating, table))
+        return min(limit, self._most.among(nodes)) if actions.effect.hard else limit
 
 
 def limit_conditions(actions: PolicyActions | None) -> tuple[PolicyCondition, ...]:

@@ -85,7 +85,7 @@ class ScorerHost:
         """Return the explainer for the operator's port; `pods`: the live pods with a policy."""
         weights = self._options.weights_of_scorers
         policies = PolicyLookup(pods, latest, self._per_pod)
-        return PodExplainer(self._runner, self.inventory, weights, policies.of)
+        return PodExplainer(self._runner, self.inventory, weights, policies.decision_of)
 
     def routes(self) -> ScorerRoutes:
         """Return the routes of all scorers on the scheduler's port."""

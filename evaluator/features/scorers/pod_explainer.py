@@ -155,7 +155,7 @@ class PolicyLookup:
         self._latest = latest
         self._per_pod = per_pod
 
-    def of(self, record: PodRecord) -> tuple[Decision, NodeIndex] | None:
+    def decision_of(self, record: PodRecord) -> tuple[Decision, NodeIndex] | None:
         """Return the decision for a pod, and its nodes.
 
         None if the pod has no policy, does not request the extender's resource, or the policy does not exist or is only

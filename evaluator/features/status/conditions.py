@@ -167,7 +167,10 @@ def enforced(decision: Decision, table: MetricTable, effects: Iterable[Effects])
             message += f"; when it is observed or deleted, its labels are taken off {nodes}"
         return PolicyCondition(ENFORCED, "True", "Enforced", message)
     phrases = [
-        effect.phrase for part in effects for effect in part.of(decision, table) if effect.names
+        effect.phrase
+        for part in effects
+        for effect in part.effects(decision, table)
+        if effect.names
     ]
     would = "; ".join(phrases) or "change nothing now"
     return PolicyCondition(

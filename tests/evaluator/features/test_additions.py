@@ -26,7 +26,7 @@ from evaluator.core.policy_status import Effect, listed
 
 
 class Reboots(Effects):
-    def of(self, decision, table):
+    def effects(self, decision, table):
         nodes = sorted(decision.violations[StrategyName.REBOOT])
         yield Effect("nodesRebooted", f"reboot {listed(nodes, len(table.nodes))}", nodes)
 

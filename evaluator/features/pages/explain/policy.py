@@ -250,7 +250,9 @@ def _enforcement(
     if not policy.observed:
         return {"enforcement": {"mode": "enforce"}}
     lists: dict[str, Any] = {}
-    for name, _, affected in (effect for part in effects for effect in part.of(decision, table)):
+    for name, _, affected in (
+        effect for part in effects for effect in part.effects(decision, table)
+    ):
         lists[name] = list(affected[:MOST_NAMED])
         if len(affected) > MOST_NAMED:
             lists[f"{name}More"] = len(affected) - MOST_NAMED

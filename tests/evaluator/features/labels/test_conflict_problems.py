@@ -15,6 +15,6 @@ def test_label_owned_by_another_manager_is_a_problem_of_the_policy_that_sets_it(
     decision = decide([policy], ["n0"], store, now=0.0).policies[policy.key]
     ours = LabelConflict("n0", "demo", "violating", "mine")
     anothers = LabelConflict("n0", "other-policy", "violating", "mine")
-    assert problems(ConflictsByLabel([ours, anothers]).of(decision)) == (
+    assert problems(ConflictsByLabel([ours, anothers]).conflicts(decision)) == (
         "label demo on n0 is owned by another field manager (value 'mine'): not set",
     )

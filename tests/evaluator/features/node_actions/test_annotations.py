@@ -96,7 +96,7 @@ def test_invalid_annotation_disables_its_action_and_is_a_problem(annotations, wi
 
 
 def test_invalid_limit_permits_no_node():
-    assert part(policy(actions="taint", max_nodes="-1")).limit.of(100) == 0
+    assert part(policy(actions="taint", max_nodes="-1")).limit.among(100) == 0
 
 
 def test_actions_on_nodes_need_a_strategy_that_can_be_violated():
@@ -116,7 +116,7 @@ def test_policy_without_label_sets_none():
     ("text", "nodes", "limit"), [("20%", 3, 1), ("20%", 0, 0), ("20%", 100, 20), ("5", 3, 5)]
 )
 def test_percentage_is_rounded_up(text, nodes, limit):
-    assert node_limit(text).of(nodes) == limit
+    assert node_limit(text).among(nodes) == limit
 
 
 @pytest.mark.parametrize("text", ["", "%", "101%", "-1", "1.5", "nan%", "1e99", "inf"])
