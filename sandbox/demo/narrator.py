@@ -9,7 +9,10 @@ from typing import TextIO, TypeVar
 
 T = TypeVar("T")
 
-_WIDTH = 100
+_WIDTH = 80
+"""Columns of a terminal that is not widened."""
+_OBSERVED = _WIDTH - len("   ✓ ") - len(" 123456 ms")
+"""Columns for an observation."""
 _INTERVAL = 0.02
 """Seconds between two polls, and the resolution of the printed times."""
 
@@ -68,8 +71,16 @@ class Narrator:
             await asyncio.sleep(_INTERVAL)
         took = time.monotonic() - self._cause
         self.seen += 1
-        self._line(f"   {self._styled('32', '✓')} {what:<84} {took * 1000:6.0f} ms")
+        self._print_observation(what, took)
         return result
+
+    def _print_observation(self, what: str, took: float) -> None:
+        *above, last = textwrap.wrap(what, _OBSERVED, subsequent_indent="  ")
+        mark = f"   {self._styled('32', '✓')} "
+        for line in above:
+            self._line(f"{mark}{line}")
+            mark = "     "
+        self._line(f"{mark}{last:<{_OBSERVED}} {took * 1000:6.0f} ms")
 
     def _line(self, text: str = "") -> None:
         print(text, file=self._out, flush=True)

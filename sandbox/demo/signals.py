@@ -86,7 +86,7 @@ class SignalsDemo:
             self._narrator.print_output(measured.row())
 
     async def _begin(self) -> Object:
-        self._narrator.step("A Deployment runs; its policy names problems of the kernel's log, file systems and GPUs")  # fmt: skip
+        self._narrator.step("A Deployment runs; its policy names problems of nodes")
         rules = self._stage.cluster.rules / "gpus.yaml"
         self._narrator.print_action(shell.write(RULES.splitlines(), rules))
         rules.write_text(RULES)

@@ -138,7 +138,7 @@ class TypoDemo:
         self._narrator.print_action(f"echo {document} | kubectl apply -f -")
         await self._api.create(POLICIES, policy)
         condition = await self._narrator.wait_for(
-            f"the condition {_FOUND} is False and names the metric that nodes have",
+            f"{_FOUND} is False and names the metric that nodes have",
             lambda: self._condition("False", saying=_RIGHT),
         )
         self._narrator.print_output(f"{condition['reason']}: {condition['message']}")

@@ -45,6 +45,7 @@ async def test_shipped_demo_runs_to_its_end_and_its_commands_can_be_pasted(capsy
     said, complained = capsys.readouterr()
     assert (status, complained) == (0, ""), said
     assert f"All {said.count('✓')} expected effects were observed" in said
+    assert [line for line in said.splitlines() if "✓" in line and len(line) > 80] == []
     lines = commands(said)
     assert lines[0] == f"export KUBECONFIG='{folder}/kubeconfig'"
     for line in lines:
