@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from bench.detection.series import DAY, STEP, Fleet
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.replay.faults import Fault
 
 LENGTH = DAY // 2

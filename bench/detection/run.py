@@ -23,9 +23,9 @@ from bench.detection.planting import KINDS, Planted, planted
 from bench.detection.series import STEP, Metric
 from bench.placement.model import GENERATED
 from bench.placement.model import traces as loads
+from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.parse import parse
-from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.peer_metrics import INSTANCE_TYPE
 from lab.interface import Period
 from lab.replay.faults import Detection, Violation, detection, joined

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Bools, Floats
+from evaluator.core.model.arrays import Bools, Floats
 
 STEP = 300.0
 """Seconds between readings: those of PlanetLab's traces."""

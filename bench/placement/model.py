@@ -12,7 +12,7 @@ import numpy as np
 
 from bench.placement.scenarios import World, compressed, scenario
 from bench.placement.systems import SYSTEMS
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.closed_loop.loop import ClosedLoop
 from lab.closed_loop.use import Outcome
 from lab.closed_loop.workload import TraceError, generated_traces, parse_traces

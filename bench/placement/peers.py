@@ -8,8 +8,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
-from lab.closed_loop.kube_scheduler import MAX_SCORE, Positions, Scores
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import Positions
+from lab.closed_loop.kube_scheduler import MAX_SCORE, Scores
 from lab.closed_loop.systems import DefaultPlugins
 from lab.closed_loop.use import UseHistory
 from lab.closed_loop.workload import TRACE_STEP, Nodes, SimulatedPod

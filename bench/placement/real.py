@@ -21,8 +21,8 @@ from bench.placement.model import Ran, Run
 from bench.placement.programs import Programs, Report, programs
 from bench.placement.scenarios import World
 from bench.world import furnish
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
-from evaluator.core.readings.arrays import Floats
 from lab.closed_loop.systems import METRICS, SYNC_PERIOD, ShippedMetrics
 from lab.closed_loop.use import Measurement, Outcome, UseHistory
 from lab.closed_loop.workload import Nodes, SimulatedPod

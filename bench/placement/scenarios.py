@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.closed_loop.loop import Timing
 from lab.closed_loop.use import INTERVAL
 from lab.closed_loop.workload import (

@@ -20,10 +20,10 @@ from bench.placement.peers import (
     TargetLoadPacking,
     TelemetryAwareScheduling,
 )
+from evaluator.core.model.node_index import Positions
 from evaluator.core.policy.parse import parse
 from evaluator.features.registry import VOCABULARY
 from lab.adapters.registry import DESCHEDULING, VERBS
-from lab.closed_loop.kube_scheduler import Positions
 from lab.closed_loop.systems import DefaultPlugins, Plimsoll, System
 from lab.closed_loop.workload import Nodes, SimulatedPod
 

@@ -29,7 +29,7 @@ from bench.placement.model import GENERATED, Ran, Run, simulate, simulated
 from bench.placement.programs import PROGRAMS, programs
 from bench.placement.scenarios import SCENARIOS, SIZED, scenario
 from bench.placement.systems import SYSTEMS, TABLE
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 
 _FEWEST = 42
 _PICTURED = {"default": "default plugins", "plimsoll-value-w5": "with Plimsoll"}

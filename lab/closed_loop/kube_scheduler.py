@@ -16,10 +16,10 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.node_index import Positions
 from lab.closed_loop.workload import Nodes, SimulatedPod
 
 Scores = npt.NDArray[np.int64]
-Positions = npt.NDArray[np.intp]
 
 MAX_SCORE = 100
 _SPREAD_WEIGHT = 2

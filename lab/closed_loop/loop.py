@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.closed_loop.kube_scheduler import KubeScheduler
 from lab.closed_loop.systems import System
 from lab.closed_loop.use import INTERVAL, Measurement, Outcome, UseHistory

@@ -9,10 +9,11 @@ from msgspec import Raw, json
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.catalog import shipped
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
-from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec
 from evaluator.core.model.resources import RESOURCES, Resource
 from evaluator.core.placement.ledger import PlacedPod
@@ -21,10 +22,9 @@ from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.types import Policy
 from evaluator.core.protocol import Args
-from evaluator.core.readings.arrays import Floats
 from evaluator.core.readings.column import Column, unknown
 from evaluator.core.readings.merged import FixedReadings
-from lab.closed_loop.kube_scheduler import Positions, Scores, from_extender
+from lab.closed_loop.kube_scheduler import Scores, from_extender
 from lab.closed_loop.use import UseHistory
 from lab.closed_loop.workload import Nodes, SimulatedPod
 from lab.interface import Descheduler, MakeVerbs

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.closed_loop.workload import Nodes
 
 INTERVAL = 60.0

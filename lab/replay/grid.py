@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.policy.types import Operator
-from evaluator.core.readings.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, is_fresh, unknown
 from evaluator.core.readings.merged import FixedReadings
 from lab.replay.samples import Samples

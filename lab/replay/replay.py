@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.merged import Merged, Readings
 from evaluator.core.readings.peer_readings import PeerColumns
 from evaluator.core.readings.peers import LabelGroups

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
-from evaluator.core.readings.arrays import Floats
 from lab.replay.faults import Fault, Violation, detection, joined
 from lab.replay.run import PolicyResult, Resources, Result, Variant
 from lab.replay.totals import Interval, Track

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.model.node_index import NodeIndex, Positions
-from evaluator.core.readings.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, is_fresh
 
 

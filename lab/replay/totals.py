@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Counts, Floats
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, alike, union
+from evaluator.core.model.node_index import Mask, NodeIndex, Positions, alike, union
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
-from evaluator.core.readings.arrays import Counts
 from evaluator.core.readings.column import is_fresh
 from lab.interface import Period
 from lab.replay.grid import fresh_nodes

@@ -11,7 +11,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.backtest.inputs.dump import read_sources
 from lab.backtest.inputs.source import Request, Source
 from lab.closed_loop.loop import Timing

@@ -7,7 +7,7 @@ from html import escape
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from lab.backtest.page import document
 from lab.closed_loop.use import Outcome
 

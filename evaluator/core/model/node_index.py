@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.arrays import Floats
+
 Positions = npt.NDArray[np.intp]
 Mask = npt.NDArray[np.bool_]
-Floats = npt.NDArray[np.float64]
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 

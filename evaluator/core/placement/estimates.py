@@ -19,8 +19,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
+from evaluator.core.model.node_index import Mask, NodeIndex, fixed
 from evaluator.core.model.resources import RESOURCES, Resource
 from evaluator.core.model.resources import Allocatable as NodeAllocatable
 from evaluator.core.placement.learned import Added

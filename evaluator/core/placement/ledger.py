@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, NodeIndex, Positions
+from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.model.resources import NOTHING, RESOURCES, ResourceVector
 
 UNCONFIRMED = 1.0

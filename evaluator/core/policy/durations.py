@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.arrays import Bools
 from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, Reindex
 from evaluator.core.policy import evaluate
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.rule_timers import RuleTimers, TimedState
 from evaluator.core.policy.types import Operator, Rule, Strategy
 from evaluator.core.policy.violations import Violations
-from evaluator.core.readings.arrays import Bools
 from plimsoll.steps import Steps
 
 Phases = npt.NDArray[np.uint8]

@@ -18,12 +18,12 @@ from typing import NamedTuple, assert_never
 import numpy as np
 import numpy.ma
 
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.model.node_index import NodeIndex, NodeMask, Positions, alike, union
 from evaluator.core.policy import hints
 from evaluator.core.policy.reductions import Use
 from evaluator.core.policy.types import Operator, Rule, Strategy, WhenMissing
 from evaluator.core.policy.violations import Violations
-from evaluator.core.readings.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.peers import Peers
 from plimsoll.text import counted

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.node_index import NodeMask, Positions, union
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -17,7 +18,6 @@ from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import LABEL, VIOLATING, Operator, Policy, Strategy
 from evaluator.core.policy.violations import Violations
-from evaluator.core.readings.arrays import Bools, Floats
 from plimsoll.steps import Steps
 
 _SHOWN = 5

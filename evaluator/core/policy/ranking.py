@@ -8,10 +8,10 @@ from typing import assert_never
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node_index import NodeIndex, NodeScores, Positions
 from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.types import Operator, RankBy, Rule
-from evaluator.core.readings.arrays import Floats
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.core.policy.types import RuleOptions
-from evaluator.core.readings.arrays import Bools, Floats
 
 
 class TimedState(NamedTuple):

@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.arrays import Bools
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, alike
 from evaluator.core.policy.types import Rule, Strategy
-from evaluator.core.readings.arrays import Bools
 
 _FEW = 0.25
 """Share of changed nodes up to which a copy of the earlier dict is updated; above, a new one is as fast."""

@@ -6,7 +6,7 @@ from typing import NamedTuple, overload
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.readings.peers import Peers
 
 NEVER = -np.inf

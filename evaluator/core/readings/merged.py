@@ -8,8 +8,8 @@ from typing import Protocol, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.model.node_index import Positions
-from evaluator.core.readings.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, SourceMask
 
 AGENTS = "agents"

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.node_index import NodeIndex, Positions, fixed
-from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.peer_metrics import ALL_NODES, PeerKind, PeerMetric
 from plimsoll.text import counted
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Counts, Floats
+from evaluator.core.model.arrays import Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, Reading, is_fresh, unknown
 from evaluator.core.readings.store import SuspendedTime
 from evaluator.core.readings.tables import RowIndex, Rows

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, Reading, is_fresh, unknown
 from evaluator.core.readings.tables import Cells, RowIndex, Rows, Undo
 from wire.codec import Delta

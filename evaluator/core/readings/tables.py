@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.readings.arrays import Bools, Counts, Floats
+from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER
 
 Rows = npt.NDArray[np.intp]

@@ -8,9 +8,9 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.model.node_index import Floats, NodeIndex, Positions
+from evaluator.core.model.arrays import Bools, Floats
+from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.readings.arrays import Bools
 from evaluator.core.readings.column import NEVER, Column, unknown
 from evaluator.core.readings.peer_metrics import peer_metric
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from evaluator.core.model.node_index import Floats, NodeIndex, Positions
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
 
 MINUTE = 60.0

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats, Mask, union
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import Mask, union
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from plimsoll.text import shown

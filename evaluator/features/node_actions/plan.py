@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeMask, Reindex, union
+from evaluator.core.model.node_index import Mask, NodeMask, Reindex, union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of
 from evaluator.core.policy.strategies import StrategyName

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, union
+from evaluator.core.model.node_index import Mask, NodeIndex, union
 from evaluator.core.policy.label_sets import LabelAssignments
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import TaintEffect

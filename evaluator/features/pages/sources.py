@@ -8,9 +8,10 @@ import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Positions, Reindex
+from evaluator.core.model.node_index import Mask, NodeIndex, Positions, Reindex
 from evaluator.core.model.pod import Pod
 from evaluator.core.pages.facts import Facts, joined
 from evaluator.core.pages.part import PagePart, PagePast, PodJudge

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from evaluator.core.cache.policy_pods import policy_of
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, NodeIndex, NodeMask, Reindex
+from evaluator.core.model.node_index import NodeIndex, NodeMask, Reindex
 from evaluator.core.model.pod import REQUEUED_AT, Pod
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.violations import refuses, violators

@@ -11,10 +11,10 @@ from functools import cache
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats, NodeIndex, Reindex
+from evaluator.core.model.arrays import Bools, Floats
+from evaluator.core.model.node_index import NodeIndex, Reindex
 from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import PerPodError
-from evaluator.core.readings.arrays import Bools
 from evaluator.core.readings.column import NEVER, Column, unknown
 from evaluator.core.readings.merged import Readings, ReadingsView
 from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer, ScorerResult

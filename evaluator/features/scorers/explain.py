@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName

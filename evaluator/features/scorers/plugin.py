@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.core.model import resources
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, fixed
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import Mask, NodeIndex, fixed
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.rewards import Rewards

@@ -11,8 +11,9 @@ from typing import Any
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.cache.policy_pods import policy_of as policy_of_pod
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex
+from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key, PodRecord
 from evaluator.core.model.requests import PodView

@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import UNREADABLE
-from evaluator.core.model.node_index import Floats, NodeIndex
+from evaluator.core.model.node_index import NodeIndex
 
 START = 1.0
 """Initial value of a kind on existing nodes."""

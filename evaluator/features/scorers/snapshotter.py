@@ -14,8 +14,9 @@ import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import NodeUsage, PodCache
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node import Node
-from evaluator.core.model.node_index import Floats, NodeIndex, Positions, Reindex, fixed
+from evaluator.core.model.node_index import NodeIndex, Positions, Reindex, fixed
 from evaluator.core.model.resources import RESOURCES, USAGE_ANNOTATIONS, USAGE_METRICS
 from evaluator.core.readings.merged import Readings
 from evaluator.core.signals import NodeCapacityChanged, NodeUsageChanged, Reaction, on_node

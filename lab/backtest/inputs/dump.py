@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node_index import NodeIndex, Positions
-from evaluator.core.readings.arrays import Floats
 from evaluator.core.readings.column import is_fresh
 from lab.backtest.inputs import cache
 from lab.backtest.inputs.cache import Content, Metrics, Part, Sample

@@ -14,7 +14,7 @@ from typing import IO, NamedTuple
 import msgspec
 import numpy as np
 
-from evaluator.core.readings.arrays import Floats
+from evaluator.core.model.arrays import Floats
 from plimsoll.recording import series
 from plimsoll.text import SentenceError
 

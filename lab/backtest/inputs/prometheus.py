@@ -9,7 +9,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats, NodeIndex
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.sources import prometheus_vector
 from evaluator.core.sources.answer import SourceError
 from evaluator.core.sources.prometheus import Access, Prometheus, Queries

@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node import Address, Node, NodeMeta, NodeStatus
-from evaluator.core.model.node_index import Floats, NodeIndex
+from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.sources.answer import NodeNames, named
 from lab.backtest.inputs.openmetrics import TextSeries
 from lab.interface import Period

@@ -14,9 +14,10 @@ import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import NodeUsage, PodCache
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.feasibility import NodesForPod, is_feasible
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex, Reindex, fixed
+from evaluator.core.model.node_index import Mask, NodeIndex, Reindex, fixed
 from evaluator.core.model.pod import Affinity, Pod, PodMeta, PodSpec, Toleration
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.core.model.pod_spec_view import FINISHED

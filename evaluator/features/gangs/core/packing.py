@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import Floats, Mask, NodeIndex
+from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.resources import RESOURCES, ExtendedResources, ResourceVector
 from evaluator.features.gangs.core.membership import PlacementConstraints, PodShape
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
 from evaluator.core.pages.facts import joined
@@ -18,7 +19,6 @@ from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import WhenMissing
 from evaluator.core.policy.violations import ViolationReasons
 from evaluator.core.policy_status import Effects
-from evaluator.core.readings.arrays import Bools, Floats
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.pages.explain import wording

@@ -19,7 +19,6 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from plimsoll.steps import Steps
 
-Mask = npt.NDArray[np.bool_]
 Codes = npt.NDArray[np.uint8]
 """A `NodeState` per node, shape (nodes,)."""
 

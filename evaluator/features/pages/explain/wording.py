@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluator.core.model.node_index import Mask
 from evaluator.core.policy import types
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -206,12 +207,12 @@ def groups_of_rule(
     }
 
 
-def _held_back(state: StrategyState, number: int, table: MetricTable) -> states.Mask:
+def _held_back(state: StrategyState, number: int, table: MetricTable) -> Mask:
     held_back = state.held_back.get(number)
     return table.nodes.none if held_back is None else held_back.mask
 
 
-def _shown(peers: Peers, differing: states.Mask) -> list[int]:
+def _shown(peers: Peers, differing: Mask) -> list[int]:
     """Return the numbers of the groups in the order of a page."""
     sizes = peers.found.sizes
     found = np.bincount(peers.grouping.codes[differing], minlength=len(sizes)) > 0

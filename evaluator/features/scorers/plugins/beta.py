@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats, Mask
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import Mask
 
 LARGE = 500.0
 """Above this the density is close enough to a normal one to be integrated with few points."""

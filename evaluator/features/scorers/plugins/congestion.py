@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluator.core.model.node_index import Floats
+from evaluator.core.model.arrays import Floats
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import CONGESTION, CONGESTION_FACTOR
 from evaluator.features.scorers.plugin import (

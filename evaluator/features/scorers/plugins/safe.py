@@ -23,7 +23,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.model import resources
-from evaluator.core.model.node_index import Floats, Mask
+from evaluator.core.model.arrays import Floats
+from evaluator.core.model.node_index import Mask
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Resource
 from evaluator.features.scorers.plugin import (

@@ -1,4 +1,4 @@
-"""Types of arrays over nodes, samples or times."""
+"""Types of arrays: over nodes, samples or times."""
 
 import numpy as np
 import numpy.typing as npt
