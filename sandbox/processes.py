@@ -66,9 +66,14 @@ class Processes:
     """The running programs by name. A program that ends is reported and not restarted."""
 
     def __init__(
-        self, logs_dir: Path, *, on_death: Callable[[str, int], None] | None = None
+        self,
+        logs_dir: Path,
+        *,
+        on_death: Callable[[str, int], None] | None = None,
+        stop_timeout: float = STOP_TIMEOUT,
     ) -> None:
         self._logs_dir = logs_dir
+        self._stop_timeout = stop_timeout
         self._on_death = on_death
         self._children: dict[str, _Child] = {}
 
@@ -101,7 +106,7 @@ class Processes:
     async def stop(self, name: str, *, kill: bool = False) -> None:
         """Stop a program and its descendants, and wait until they are gone.
 
-        SIGTERM goes to the program alone, which ends its own children. What still runs after STOP_TIMEOUT gets SIGKILL, as
+        SIGTERM goes to the program alone, which ends its own children. What still runs after `stop_timeout` gets SIGKILL, as
         do descendants that outlive the program. `kill`: SIGKILL at once. Raises ProcessError if it does not run.
         """
         child = self._children.pop(name, None)
@@ -110,7 +115,7 @@ class Processes:
         below = descendants(child.process.pid)
         _signal(child.process, signal.SIGKILL if kill else signal.SIGTERM)
         try:
-            async with asyncio.timeout(STOP_TIMEOUT):
+            async with asyncio.timeout(self._stop_timeout):
                 await child.process.wait()
         except TimeoutError:
             log.warning("does not stop, killed", process=name, pid=child.process.pid)

@@ -13,7 +13,7 @@ from plimsoll.text import shown
 from sandbox.apiserver.cluster import Cluster
 from sandbox.apiserver.errors import ApiError
 from sandbox.apiserver.http import aggregation, bodies
-from sandbox.apiserver.http.aggregation import Aggregator
+from sandbox.apiserver.http.aggregation import CHECK_TIMEOUT, Aggregator
 from sandbox.apiserver.http.proxy import ServiceProxy
 from sandbox.apiserver.http.serving import Frontend
 from sandbox.apiserver.http.watches import Watches
@@ -33,11 +33,12 @@ class ApiServer:
         clock: Callable[[], float] = time.time,
         history: int = 10_000,
         bookmark_interval: float = 10.0,
+        check_timeout: float = CHECK_TIMEOUT,
     ) -> None:
         self._cluster = Cluster(clock, history)
         self._watches = Watches(self._cluster, bookmark_interval=bookmark_interval)
         self._backends: dict[tuple[str, str, str], str] = {}
-        self._aggregator = Aggregator(self._cluster, self._backends)
+        self._aggregator = Aggregator(self._cluster, self._backends, check_timeout=check_timeout)
         proxy = ServiceProxy(self._backends)
         self._frontend = Frontend(self._cluster, self._watches, proxy, self._aggregator)
         self._runner: web.AppRunner | None = None

@@ -17,6 +17,7 @@ from sandbox.scheduler.extender import Extender, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.scheduler import Scheduler
 from tests.eventually import eventually
+from tests.patience import PATIENCE
 
 
 @dataclass
@@ -91,7 +92,8 @@ def scheduler_config(kubeconfig, extender, weight=1):
 
 
 async def sandbox_plane(folder, stack):
-    server = ApiServer()
+    # It shares this process, which may be slower than a check of an APIService is patient.
+    server = ApiServer(check_timeout=PATIENCE)
     url = await server.start()
     stack.push_async_callback(server.close)
     config = folder / "kubeconfig"

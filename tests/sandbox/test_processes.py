@@ -45,11 +45,8 @@ async def test_output_goes_to_a_log_and_stop_leaves_nothing(tmp_path, eventually
     assert processes.pid("p") is None
 
 
-async def test_close_stops_all_and_kills_processes_that_ignore_sigterm(
-    tmp_path, eventually, monkeypatch
-):
-    monkeypatch.setattr("sandbox.processes.STOP_TIMEOUT", 0.2)
-    processes = Processes(tmp_path)
+async def test_close_stops_all_and_kills_processes_that_ignore_sigterm(tmp_path, eventually):
+    processes = Processes(tmp_path, stop_timeout=0.2)
     pids = [await processes.start("p", WAIT), await processes.start("q", STUBBORN)]
     await eventually(says_up(tmp_path, "p"))
     await eventually(says_up(tmp_path, "q"))

@@ -27,12 +27,16 @@ PAGES = ["/metrics", "/", "/index.json", "/policies/shop", "/explain", "/assets/
 
 
 @pytest.fixture
-async def get(dial, monkeypatch):
+async def get(dial):
     """A client on loopback, as `kubectl port-forward` is one in the pod."""
-    monkeypatch.setattr(ops, "LIMITS", patient(ops.LIMITS))
     pages = PagesOfPolicies()
     server = ports.ops_server(
-        Settings(), None, Metrics(), pages.server.answer, pages.targets.resource_path
+        Settings(),
+        None,
+        Metrics(),
+        pages.server.answer,
+        pages.targets.resource_path,
+        limits=patient(ops.LIMITS),
     )
     (address,) = await server.listen([Address("127.0.0.1", 0)])
 

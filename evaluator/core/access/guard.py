@@ -87,13 +87,14 @@ class AccessReviewer:
         authority: Authority,
         *,
         timeout: float = _TIMEOUT,
+        most: int = _MOST,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._authority = authority
         self._timeout = timeout
         self._clock = clock
-        self._allowed: BoundedCache[_Reviewed] = BoundedCache(_MOST)
-        self._denied: BoundedCache[_Reviewed] = BoundedCache(_MOST)
+        self._allowed: BoundedCache[_Reviewed] = BoundedCache(most)
+        self._denied: BoundedCache[_Reviewed] = BoundedCache(most)
         self._reviews: SharedCalls[Permission] = SharedCalls()
         self._gate = asyncio.Semaphore(_AT_ONCE)
 

@@ -22,6 +22,7 @@ from evaluator.core.tls import CertificateReloader
 from plimsoll import logs
 from plimsoll.html import assets
 from plimsoll.http.addresses import Address
+from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Routes, without_rebinding
 from plimsoll.http.server import Server
 from plimsoll.http.types import (
@@ -204,11 +205,13 @@ def ops_server(
     metrics: Metrics,
     handler: Handler,
     resource_path: ResourcePath,
+    *,
+    limits: Limits = ops.LIMITS,
 ) -> Server:
     """Return the server of that port: plain, over TLS with --opsTls, or for authorized users only with --opsAuthorize too."""
     handler = without_rebinding(handler, ops_refusal, open_paths=HEALTH)
     if not settings.ops_tls:
-        return Server(handler, limits=ops.LIMITS)
+        return Server(handler, limits=limits)
     certificates = tls.rotation(
         tls.Files(settings.cert, settings.key, None),
         port=_OPS_TLS,
@@ -219,7 +222,7 @@ def ops_server(
         handler = guard.protect(
             handler, partial(attributes_of, resource_path=resource_path), ops_refusal
         )
-    return Server(handler, limits=ops.LIMITS, tls=certificates.current)
+    return Server(handler, limits=limits, tls=certificates.current)
 
 
 def attributes_of(request: Request, *, resource_path: ResourcePath) -> Attributes | None:

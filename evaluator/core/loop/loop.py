@@ -116,6 +116,7 @@ class DecisionLoop:
         without_departed: WithoutDeparted = as_read,
         isolation: Isolation | None = None,
         slice_: float = _SLICE,
+        polite: float = _POLITE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cluster = cluster
@@ -143,6 +144,7 @@ class DecisionLoop:
         self._wakeup = WakeUp()
         self._waiting_for: Sequence[str] = ("a first evaluation",)
         self._stopping: Sequence[str] = ()
+        self._polite = polite
         self._is_busy: Callable[[], bool] = lambda: False
         self._groups = LabelGroups(self._labels_on)
         self._peers = PeerColumns(self._groups)
@@ -253,7 +255,7 @@ class DecisionLoop:
     async def _until_answered(self) -> None:
         """Wait while a request is in progress: each of its loop iterations would otherwise wait for a slice."""
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + _POLITE
+        deadline = loop.time() + self._polite
         while self._is_busy() and loop.time() < deadline:  # noqa: ASYNC110 (a notification would slow the request)
             await asyncio.sleep(_SLICE)
 

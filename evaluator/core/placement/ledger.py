@@ -112,8 +112,9 @@ class _Entry:
 class Ledger:
     """The pods placed lately. `version` increases with every change."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_pods: int = MOST_PODS) -> None:
         self.version = 0
+        self._most_pods = most_pods
         self.policies: list[PolicyKey] = []
         """Policies by number; some may have no pod any more."""
         self._numbers: dict[PolicyKey, int] = {}
@@ -188,8 +189,8 @@ class Ledger:
                 self.remove(uid)
 
     def forget(self, before: float) -> None:
-        """Drop the pods entered before a time, and the earliest ones of more than MOST_PODS."""
-        while self._bound and (self._bound[0][0] < before or len(self._entries) > MOST_PODS):
+        """Drop the pods entered before a time, and the earliest ones of more than `most_pods`."""
+        while self._bound and (self._bound[0][0] < before or len(self._entries) > self._most_pods):
             entered, uid = self._bound.popleft()
             entry = self._entries.get(uid)
             if entry is not None and entry.bound and entry.entered == entered:

@@ -40,11 +40,11 @@ _SETTLE = 0.01
 """Seconds from a change to a decision, so that changes that come together cause one decision."""
 _REST = 5
 """Pause after a decision, as a multiple of its CPU time: decisions take at most a sixth of one core."""
-_PACE = Pace()
+PACE = Pace()
 """Of a decision: each pause is as long as the work before it."""
 _LONGEST_WAIT = 60.0
 """The longest wait in seconds: deadlines are wall-clock times, and the clock may be set back."""
-_PATIENCE = 10.0
+PATIENCE = 10.0
 """Seconds until the watch must show removed gates; then all pods are listed again."""
 _FAILURES_BEFORE_DELAY = 3
 """Consecutive failed releases, without any removed gate, from which on attempts are delayed."""
@@ -105,7 +105,8 @@ class GangController:
         list_anew: Callable[[], "asyncio.Future[None]"],
         publish: Publish = unheard,
         settle: float = _SETTLE,
-        patience: float = _PATIENCE,
+        patience: float = PATIENCE,
+        pace: Pace = PACE,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
@@ -119,6 +120,7 @@ class GangController:
         self._list_anew = list_anew
         self._settle = settle
         self._patience = patience
+        self._pace = pace
         self._clock = clock
         self._random = (rng or random.Random()).random  # noqa: S311 (jitter)
         self._backoff = Backoff(self._random)
@@ -204,7 +206,7 @@ class GangController:
 
     async def _decide(self) -> None:
         listed = self._listed
-        decisions, worked = await sliced(self._deciding(), _PACE)
+        decisions, worked = await sliced(self._deciding(), self._pace)
         if self._listed is not listed or not self._may_decide():
             return  # computed from data that is no longer valid
         self._metrics.gang_decide_seconds.observe(worked)

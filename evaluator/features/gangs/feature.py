@@ -39,7 +39,7 @@ from evaluator.core.signals import (
 )
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.gangs import webhook
-from evaluator.features.gangs.controller import GangController, GangsDecided
+from evaluator.features.gangs.controller import PACE, PATIENCE, GangController, GangsDecided
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.explain import GangExplainer, members
@@ -53,6 +53,7 @@ from evaluator.features.gangs.metrics import GangMetrics
 from evaluator.features.gangs.options import GangOptions
 from evaluator.features.gangs.ungater import Ungater
 from plimsoll.http.pieces import unhurried
+from plimsoll.pace import Pace
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -72,6 +73,8 @@ class GangManager:
         fence: WriteFence,
         list_anew: Callable[[], "asyncio.Future[None]"],
         publish: Publish = unheard,
+        patience: float = PATIENCE,
+        pace: Pace = PACE,
     ) -> None:
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
         tracker = CapacityTracker(cluster, inventory, decider.newest)
@@ -85,6 +88,8 @@ class GangManager:
             is_leader=fence.is_leader,
             list_anew=list_anew,
             publish=publish,
+            patience=patience,
+            pace=pace,
         )
         self.diagnoser = Diagnoser(
             api,

@@ -18,7 +18,7 @@ from evaluator.core.model.node_index import NodeIndex
 
 START = 1.0
 """Initial value of a kind on existing nodes."""
-_MOST_BYTES = 950_000
+MOST_BYTES = 950_000
 """Bytes of serialized rewards: Kubernetes objects are limited to 1 MiB."""
 _RECORD, _AROUND = 24, 16
 """Serialized bytes of one value with its node's index, and the overhead of a kind."""
@@ -49,6 +49,8 @@ class Rewards:
     """The known nodes."""
     kinds: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """By kind, oldest outcome first; then by node, only values other than START."""
+    most_bytes: int = MOST_BYTES
+    """When serialized; the oldest kinds are dropped."""
     dropped: int = 0
     """Kinds dropped because of the size limit."""
 
@@ -95,7 +97,7 @@ class Rewards:
 def _fitting(rewards: Rewards) -> Rewards:
     """Return the rewards without the oldest kinds, within the size limit."""
     newest_first = list(rewards.kinds.items())[::-1]
-    remaining = _MOST_BYTES - sum(len(node) + 3 for node in rewards.nodes)
+    remaining = rewards.most_bytes - sum(len(node) + 3 for node in rewards.nodes)
     kept = list(_within(remaining, newest_first))
     if len(kept) == len(newest_first):
         return rewards

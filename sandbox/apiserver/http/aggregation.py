@@ -36,7 +36,7 @@ _AGGREGATOR = (("X-Remote-User", "system:kube-aggregator"), *_GROUPS)
 _FORWARDED = ("Accept", "Accept-Encoding", "If-None-Match")
 _RETURNED = ("Content-Type", "Content-Encoding", "ETag", "Retry-After")
 _CHECK_PERIOD = 1.0
-_CHECK_TIMEOUT, _TIMEOUT = 5.0, 30.0
+CHECK_TIMEOUT, _TIMEOUT = 5.0, 30.0
 """Seconds."""
 _CHECK_ATTEMPTS = 5
 """Requests of one check, of which one must succeed, as in kube-aggregator: one of a Service's endpoints may be gone."""
@@ -48,8 +48,11 @@ class Aggregator:
     `backends` and `front_proxy`, the client certificate, may change at any time.
     """
 
-    def __init__(self, cluster: Cluster, backends: Backends) -> None:
+    def __init__(
+        self, cluster: Cluster, backends: Backends, *, check_timeout: float = CHECK_TIMEOUT
+    ) -> None:
         self._cluster = cluster
+        self._check_timeout = check_timeout
         self._backends = backends
         self.front_proxy: KeyPair | None = None
         self._changed = WakeUp()
@@ -120,7 +123,7 @@ class Aggregator:
 
     async def _items(self, service: Json) -> list[Json]:
         headers = (("Accept", _DISCOVERY), *_AGGREGATOR)
-        async with self._send(service, "GET", "/apis", headers, _CHECK_TIMEOUT) as response:
+        async with self._send(service, "GET", "/apis", headers, self._check_timeout) as response:
             items: list[Json] = json.loads(await response.read())["items"]
             return [item for item in items if item["metadata"]["name"] == service["spec"]["group"]]
 
@@ -142,12 +145,14 @@ class Aggregator:
             return problem
         path = f"/apis/{spec['group']}/{spec['version']}"
         clock = asyncio.get_running_loop().time
-        reason, end = "", clock() + _CHECK_TIMEOUT
+        reason, end = "", clock() + self._check_timeout
         for attempt in range(_CHECK_ATTEMPTS):
             if attempt and clock() > end:
                 break
             try:
-                async with self._send(obj, "GET", path, _AGGREGATOR, _CHECK_TIMEOUT) as response:
+                async with self._send(
+                    obj, "GET", path, _AGGREGATOR, self._check_timeout
+                ) as response:
                     if 200 <= response.status < 300:
                         return _condition("True", "Passed", "all checks passed")
                     reason = f"bad status from {path}: {response.status}"

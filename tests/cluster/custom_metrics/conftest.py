@@ -2,10 +2,8 @@
 
 import pytest
 
-from sandbox.apiserver.http import aggregation
 from sandbox.envtest import ControlPlane, NoControlPlaneError
 from tests.cluster.custom_metrics.aggregation import Api
-from tests.patience import PATIENCE
 
 CONTROLLERS = (
     "deployment-controller",
@@ -26,9 +24,7 @@ def real(plane):
 
 
 @pytest.fixture
-async def api(world, tmp_path, monkeypatch):
-    # The sandbox's API server shares this process, which may be slower than the check of an APIService is patient.
-    monkeypatch.setattr(aggregation, "_CHECK_TIMEOUT", PATIENCE)
+async def api(world, tmp_path):
     if world.plane.server is None:
         pytest.skip("a cluster's aggregation layer does not reach this machine")
     made = Api(world, tmp_path)

@@ -179,8 +179,7 @@ def gang_explainer():
 
 
 @pytest.fixture
-async def tenants(authority, dial, monkeypatch):
-    monkeypatch.setattr(ops, "LIMITS", patient(ops.LIMITS))
+async def tenants(authority, dial):
     read = []
 
     async def read_pod(namespace, name):
@@ -200,7 +199,12 @@ async def tenants(authority, dial, monkeypatch):
     settings = Settings(cert=str(cert), key=str(key), ops_tls=True, ops_authorize=True)
     api = ApiServer()
     server = ports.ops_server(
-        settings, api, Metrics(), pages.server.answer, pages.targets.resource_path
+        settings,
+        api,
+        Metrics(),
+        pages.server.answer,
+        pages.targets.resource_path,
+        limits=patient(ops.LIMITS),
     )
     (address,) = await server.listen([Address("127.0.0.1", 0)])
     tls = authority.client()

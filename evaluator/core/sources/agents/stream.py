@@ -180,8 +180,9 @@ class StreamRegistry(Generic[T]):
     Two agents with one node name replace each other, at most at the rate that `pause` allows.
     """
 
-    def __init__(self, limits: AgentLimits) -> None:
+    def __init__(self, limits: AgentLimits, *, remembered: int = _REMEMBERED) -> None:
         self._limits = limits
+        self._remembered = remembered
         self._current: dict[str, T] = {}
         self._open: dict[str, int] = {}
         self._beginnings: OrderedDict[str, TokenBucket] = OrderedDict()
@@ -223,6 +224,6 @@ class StreamRegistry(Generic[T]):
             bucket = TokenBucket(1 / self._limits.pause, self._limits.beginnings)
             self._beginnings[node] = bucket
         self._beginnings.move_to_end(node)
-        if len(self._beginnings) > _REMEMBERED:
+        if len(self._beginnings) > self._remembered:
             self._beginnings.popitem(last=False)
         return bucket

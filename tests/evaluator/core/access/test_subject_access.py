@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from evaluator.core.access import guard
 from evaluator.core.access.guard import AccessReviewer
 from evaluator.core.access.user import NonResourceAttributes, UnreviewedError, User
 from evaluator.core.kube.transport import KubeError
@@ -110,11 +109,8 @@ async def test_silent_api_server_permits_nothing_even_after_a_permission(
     assert (await reviewer.review(JANE, PATH)).allowed
 
 
-async def test_flood_of_denials_is_bounded_and_displaces_no_permission(
-    authority, clock, monkeypatch
-):
-    monkeypatch.setattr(guard, "_MOST", 10)
-    reviewer = AccessReviewer(authority, clock=clock)
+async def test_flood_of_denials_is_bounded_and_displaces_no_permission(authority, clock):
+    reviewer = AccessReviewer(authority, most=10, clock=clock)
     await reviewer.review(JANE, PATH)
     for number in range(50):
         await reviewer.review(JANE, NonResourceAttributes(path=f"/{number}"))

@@ -66,13 +66,15 @@ def settings(authority):
 
 
 @pytest.fixture
-async def start(api, monkeypatch):
+async def start(api):
     """Serve with these settings; return the port."""
-    monkeypatch.setattr(ops, "LIMITS", patient(ops.LIMITS))
     servers = []
 
     async def run(settings):
-        servers.append(ports.ops_server(settings, api, Metrics(), handler, resource_path))
+        limits = patient(ops.LIMITS)
+        servers.append(
+            ports.ops_server(settings, api, Metrics(), handler, resource_path, limits=limits)
+        )
         (address,) = await servers[-1].listen([Address("127.0.0.1", 0)])
         return address.port
 

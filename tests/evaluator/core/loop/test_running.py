@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from evaluator.core.loop import loop as decider
 from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
 from evaluator.core.signals import Decided, wakes
@@ -48,15 +47,14 @@ async def test_evaluation_yields_to_the_event_loop(parsed, rule, background):
     assert turns > len(policies)
 
 
-async def test_evaluation_yields_to_open_requests(demo, background, monkeypatch):
-    monkeypatch.setattr(decider, "_POLITE", 3600.0)
+async def test_evaluation_yields_to_open_requests(demo, background):
     asking, looked = True, asyncio.Event()
 
     def asked():
         looked.set()
         return asking
 
-    world = DecisionLoopWorld(clock=asyncio.get_running_loop().time)
+    world = DecisionLoopWorld(clock=asyncio.get_running_loop().time, polite=3600.0)
     world.decider.give_way(asked)
     background(world.decider.run())
     world.know(demo())

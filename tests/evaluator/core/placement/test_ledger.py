@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.placement import ledger as ledger_module
 from evaluator.core.placement.ledger import MOST_PODS, UNCONFIRMED, Ledger, PlacedPod
 from tests.alone import alone
 
@@ -136,10 +135,9 @@ def test_pods_without_a_uid_and_answers_with_many_equal_nodes_do_not_count():
 
 
 @alone
-def test_churn_is_bounded_in_memory(monkeypatch):
+def test_churn_is_bounded_in_memory():
     """Four times as many pods come as are kept, of as many policies; then all go. A fifth of the size: tracing is slow."""
-    monkeypatch.setattr(ledger_module, "MOST_PODS", MOST_PODS // 5)
-    ledger = Ledger()
+    ledger = Ledger(most_pods=MOST_PODS // 5)
     tracemalloc.start()
     try:
         for number in range(4 * MOST_PODS // 5):

@@ -12,6 +12,7 @@ from evaluator.core.kube.resources import ALL_PODS, NODES
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.signals import Signals, wakes
+from evaluator.features.gangs import controller
 from evaluator.features.gangs.controller import GangsDecided
 from evaluator.features.gangs.core import labels
 from evaluator.features.gangs.core.membership import GATE
@@ -39,7 +40,16 @@ class Decided:
 class Replica:
     """An evaluator's gang controller with its own watches. `decided` replaces the decisions on policies."""
 
-    def __init__(self, kube, rng, background, **options):
+    def __init__(
+        self,
+        kube,
+        rng,
+        background,
+        *,
+        patience=controller.PATIENCE,
+        pace=controller.PACE,
+        **options,
+    ):
         self.kube = kube
         self.registry = CollectorRegistry()
         self.metrics = GangMetrics(self.registry)
@@ -61,6 +71,8 @@ class Replica:
             fence=self.fence,
             list_anew=self.pods.list_anew,
             publish=self.signals.publish,
+            patience=patience,
+            pace=pace,
         )
         self.signals.connect(self.gangs.reactions())
         self.gang_controller = self.gangs.gang_controller

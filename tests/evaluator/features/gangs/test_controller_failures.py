@@ -7,7 +7,6 @@ import time
 import pytest
 
 from evaluator.core.kube.transport import KubeError
-from evaluator.features.gangs import controller
 from evaluator.features.gangs.controller import UNLISTED
 from evaluator.features.gangs.core.types import GangState
 from plimsoll.pace import Pace
@@ -75,12 +74,9 @@ async def test_former_leader_does_not_act_on_old_decisions(api, replica, held, u
     await free(api, "a", "b")
 
 
-async def test_decision_interrupted_by_a_leadership_change_is_dropped(
-    api, replica, held, until, monkeypatch
-):
+async def test_decision_interrupted_by_a_leadership_change_is_dropped(api, replica, held, until):
     """The decision yields to the event loop, so anything may happen meanwhile."""
-    monkeypatch.setattr(controller, "_PACE", Pace(slice=0.0))
-    one = await replica(leads=False)
+    one = await replica(leads=False, pace=Pace(slice=0.0))
     loop = asyncio.get_running_loop()
     capacity, listed = one.gang_controller._tracker.capacity, loop.create_future()
 
@@ -197,8 +193,7 @@ async def test_lost_response_is_detected(api, replica, held, until):
 
 
 async def test_watch_that_misses_own_writes_is_listed_again(api, replica, held, until):
-    one = await replica(leads=False)
-    one.gang_controller._patience = 0.1
+    one = await replica(leads=False, patience=0.1)
     asked = []
     anew = one.pods.list_anew
     one.gang_controller._list_anew = lambda: asked.append(1) or anew()

@@ -16,13 +16,13 @@ PATH = "/api/v1/namespaces/default/configmaps"
 class Replica:
     """A reward controller with fake time."""
 
-    def __init__(self, kube, rng):
+    def __init__(self, kube, rng, **settings):
         self.now = 1000.0
         self.may_write = True
         self.nodes = {"a", "b"}
         self.rewarder = RewardController(
             kube,
-            Rewards(),
+            Rewards(**settings),
             lambda: self.nodes,
             namespace="default",
             name="r",
@@ -55,8 +55,8 @@ def pod(phase, kind="web", node="a", uid="u"):
 
 @pytest.fixture
 def replica(connect, rng):
-    async def make(url):
-        return Replica(await connect(url), rng)
+    async def make(url, **settings):
+        return Replica(await connect(url), rng, **settings)
 
     return make
 
@@ -190,10 +190,9 @@ async def test_new_node_starts_at_the_mean(api, replica):
     assert one.value(node="c") == pytest.approx(0.95)
 
 
-async def test_dropped_kinds_are_logged(api, replica, log_lines, monkeypatch):
+async def test_dropped_kinds_are_logged(api, replica, log_lines):
     lines = log_lines("json")
-    monkeypatch.setattr(module, "_MOST_BYTES", 60)
-    one = await replica(api.url)
+    one = await replica(api.url, most_bytes=60)
     one.fails("web")
     one.fails("db")
     await one.round()

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod_spec_view import kind_of
-from evaluator.features.scorers import rewards as module
 from evaluator.features.scorers.rewards import (
     KEY,
     PodOutcome,
@@ -107,19 +106,17 @@ def test_same_nodes_change_nothing():
     assert before.learned([]) is before
 
 
-def test_least_recently_seen_kinds_are_dropped_when_full(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 200)
-    after = Rewards()
+def test_least_recently_seen_kinds_are_dropped_when_full():
+    after = Rewards(most_bytes=200)
     for kind in ("one", "two", "three", "one", "four", "five", "six"):
         after = after.observed(kind, "a", 0)
     assert list(after.kinds) == ["one", "four", "five", "six"]
     assert after.dropped == 2
 
 
-def test_nodes_without_bound_leave_no_space_for_kinds(monkeypatch):
-    monkeypatch.setattr(module, "_MOST_BYTES", 200)
+def test_nodes_without_bound_leave_no_space_for_kinds():
     nodes = {f"node-{number}" for number in range(100)}
-    after = Rewards().among(nodes).observed("one", "node-1", 0)
+    after = Rewards(most_bytes=200).among(nodes).observed("one", "node-1", 0)
     assert (after.kinds, after.dropped) == ({}, 1)
 
 

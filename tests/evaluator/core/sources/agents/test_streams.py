@@ -6,9 +6,9 @@ from evaluator.core.sources.agents.limits import AgentLimits
 from evaluator.core.sources.agents.stream import StreamRegistry, TooManyError
 
 
-def registry(**limits):
+def registry(*, remembered=1000, **limits):
     usual = {"streams_per_node": 3, "pause": 5.0, "beginnings": 100}
-    return StreamRegistry(AgentLimits(**(usual | limits)))
+    return StreamRegistry(AgentLimits(**(usual | limits)), remembered=remembered)
 
 
 def test_newest_stream_of_a_node_counts_and_knows_its_predecessor():
@@ -66,9 +66,8 @@ def test_rejected_stream_changes_nothing():
     assert made.enter("a", "second", 6.0) == "first"
 
 
-def test_short_lived_names_are_forgotten(monkeypatch):
-    monkeypatch.setattr("evaluator.core.sources.agents.stream._REMEMBERED", 10)
-    made = registry(beginnings=1)
+def test_short_lived_names_are_forgotten():
+    made = registry(beginnings=1, remembered=10)
     for number in range(1000):
         made.enter(f"node-{number}", number, 0.0)
         made.leave(f"node-{number}", number)
