@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 def share(patch: "pytest.MonkeyPatch") -> None:
     """Give all environments the same cache, which compares the text of a template with that of the compiled one."""
-    usual = Templates._environment
+    usual = Templates._made
 
     def environment(self: Templates) -> "Environment":
         made = usual(self)
         made.bytecode_cache = _cache()
         return made
 
-    patch.setattr(Templates, "_environment", environment)
+    patch.setattr(Templates, "_made", environment)
 
 
 @functools.cache
