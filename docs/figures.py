@@ -83,14 +83,14 @@ _REQUESTS = (
 def requests(latest: Line) -> Iterator[str]:
     """Return the table of CPU and memory of kube-scheduler requests, for performance.md: reliable also on a busy machine."""
     lines = latest["benchmarks"]["extender"].get("lines", [])
-    yield "| request | CPU | CPU of the baseline handler | peak memory |"
+    yield "| request | CPU | the baseline's CPU ÷ Plimsoll's | peak memory |"
     yield "|---|---|---|---|"
     for title, case, verb, nodes in _REQUESTS:
         asked = {"case": case, "verb": verb, "nodes": nodes}
         found = [line for line in lines if asked.items() <= line.items()]
         for line in found[:1]:
             cost = f"{line['cpu_ms']:.3g} ms"
-            times = f"{line['cpu_ratio']:.3g} times"
+            times = f"{line['cpu_ratio']:.3g}"
             yield f"| {title} | {cost} | {times} | {line['peak_rss_mb']:.0f} MB |"
 
 
