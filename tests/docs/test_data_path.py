@@ -1,9 +1,8 @@
-"""The functions that docs/architecture.md names from a report to the answer run, between one and the other."""
+"""The evaluator's functions of the first walk of docs/architecture.md run, from a report to the answer."""
 
 import asyncio
 import contextlib
 import json
-import re
 import sys
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from evaluator.core.sources.agents.port_process import PortProcess
 from evaluator.features.extender.feature import FEATURE
 from plimsoll.http.types import Request
 from sandbox.apiserver.server import ApiServer
+from tests.docs.walks import walks
 from tests.patience import PATIENCE
 from wire import telemetry_pb2
 
@@ -31,7 +31,6 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 POLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies"
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}
 STREAM = "/plimsoll.telemetry.v1.Telemetry/Stream"
-SEVERAL_SOURCES = {"Merged.column"}
 POLICY = {
     "apiVersion": "telemetry.intel.com/v1alpha1",
     "kind": "TASPolicy",
@@ -48,12 +47,9 @@ POD = {"metadata": {"name": "a", "namespace": "default", "labels": {"telemetry-p
 
 
 def documented():
-    """The functions of the table, without those that run with several sources only."""
-    text = (ROOT / "docs/architecture.md").read_text()
-    section = text.partition("## From a report to the answer")[2].partition("\n## ")[0]
-    rows = [row.strip("|").split("|") for row in section.splitlines() if row.startswith("| ")]
-    named = {name for row in rows[1:] for name in re.findall(r"`([\w.]+)`", row[1])}
-    return named - SEVERAL_SOURCES
+    """The evaluator's functions of the first walk."""
+    first = next(iter(walks().values()))
+    return {step.function for step in first if step.module.startswith("evaluator/")}
 
 
 @contextlib.contextmanager

@@ -153,7 +153,7 @@ class ClusterCache:
         )
         self.policies: Collection[PolicyKey, Policy] = Collection(
             lambda policy: policy.key,
-            changed=lambda *_: self._publish(PolicyChanged()),
+            changed=self._policy_changed,
             listed=self._kind_listed,
         )
         self.nodes: Collection[str, Node] = Collection(
@@ -201,6 +201,9 @@ class ClusterCache:
 
     def _kind_listed(self) -> None:
         self._publish(KindListed())
+
+    def _policy_changed(self, *_change: object) -> None:
+        self._publish(PolicyChanged())
 
     def _node_changed(self, name: str, before: Node | None, after: Node | None) -> None:
         """Ignores heartbeats: they change nothing that the evaluator reads."""
