@@ -41,7 +41,7 @@ class PodsByPolicy:
         """Return the namespaces with pods that name a policy of this name."""
         return self._namespaces.get(name, ())
 
-    def of(self, policy: PolicyKey) -> Collection[Pod]:
+    def pods_of(self, policy: PolicyKey) -> Collection[Pod]:
         """Return the pods of a policy."""
         return self._pods.get(policy, {}).values()
 
@@ -93,7 +93,10 @@ def pod_counts(
     policy: Policy, elsewhere: int, requesting: PodsByPolicy, not_requesting: PodsByPolicy
 ) -> PodCounts:
     """Count the pods that name a policy; `elsewhere` are those that name it in namespaces without it."""
-    following, without = len(requesting.of(policy.key)), len(not_requesting.of(policy.key))
+    following, without = (
+        len(requesting.pods_of(policy.key)),
+        len(not_requesting.pods_of(policy.key)),
+    )
     if not needs_request(policy):
         following, without = following + without, 0
     return PodCounts(following, without + elsewhere)
@@ -107,7 +110,7 @@ def pods_elsewhere(
 ) -> int:
     """Count the pods that name a policy in namespaces without a policy of this name."""
     return sum(
-        len(index.of(key))
+        len(index.pods_of(key))
         for index in (requesting, not_requesting)
         for namespace in index.namespaces(name)
         if (key := PolicyKey(namespace, name)) not in policies

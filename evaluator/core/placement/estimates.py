@@ -40,7 +40,7 @@ _TIE = 1e-6
 class Known(Protocol):
     """What was learned of pods."""
 
-    def of(self, policy: PolicyKey, metric: str) -> Added | None:
+    def added_per_pod(self, policy: PolicyKey, metric: str) -> Added | None:
         """Return what a pod of a policy adds to a metric; None if that is not known."""
         ...
 
@@ -48,7 +48,7 @@ class Known(Protocol):
 class Amounts(Protocol):
     """What nodes have."""
 
-    def of(self, resource: Resource) -> Floats:
+    def of_resource(self, resource: Resource) -> Floats:
         """Return the allocatable amount of each node, shape (nodes,); NaN if unknown."""
         ...
 
@@ -71,7 +71,7 @@ class Capacity:
         """A node's allocatable amounts changed."""
         self._arrays.clear()
 
-    def of(self, resource: Resource) -> Floats:
+    def of_resource(self, resource: Resource) -> Floats:
         """Return the allocatable amount of each node, shape (nodes,); NaN if unknown."""
         found = self._arrays.get(resource)
         if found is None:
@@ -104,7 +104,7 @@ class Size(NamedTuple):
     tie: float
 
     @classmethod
-    def of(cls, values: Floats) -> "Size":
+    def of_values(cls, values: Floats) -> "Size":
         """Return the differences of some values; those that are not finite are left out."""
         values = values[np.isfinite(values)]
         if not values.size:
@@ -203,7 +203,7 @@ def _amounts(
         known &= capacity > 0.0
     learnt = np.zeros(len(rows), np.bool_)
     for number in set(of[owned].tolist()):
-        added = learned.of(policies[number], readings.metric)
+        added = learned.added_per_pod(policies[number], readings.metric)
         if added is None:
             continue
         mine = of == number
@@ -238,7 +238,11 @@ def _slack(
 
 
 def _capacity(measure: Measure, allocatable: Amounts, size: int) -> Floats:
-    return np.full(size, np.nan) if measure.resource is None else allocatable.of(measure.resource)
+    return (
+        np.full(size, np.nan)
+        if measure.resource is None
+        else allocatable.of_resource(measure.resource)
+    )
 
 
 def _bounded(amounts: Floats, readings: MetricReadings, allocatable: Amounts) -> Floats:
@@ -246,6 +250,6 @@ def _bounded(amounts: Floats, readings: MetricReadings, allocatable: Amounts) ->
     measure = readings.measure
     if measure.resource is None:
         return np.zeros_like(amounts)
-    most = np.ones_like(amounts) if measure.share else allocatable.of(measure.resource)
+    most = np.ones_like(amounts) if measure.share else allocatable.of_resource(measure.resource)
     most = np.abs(measure.per_unit) * np.where(np.isnan(most), np.inf, most)
     return np.clip(amounts, -most, most)

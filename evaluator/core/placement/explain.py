@@ -20,7 +20,7 @@ def placed_on(measures: Measures, found: Counted, node: int) -> Iterator[dict[st
             continue
         ranks = ranking is not None and ranking.rule.metric == metric
         amount = float((added.ranking if ranks else added.unbiased)[node])
-        measure, noun = measures.of(metric), "pod" if pods == 1 else "pods"
+        measure, noun = measures.measure_of(metric), "pod" if pods == 1 else "pods"
         text, exact = shown(amount, measure), shown(float(added.unbiased[node]), measure)
         if exact != text and metric in _filtered(found):
             text += f" in the ranking and {exact} in dontschedule"
@@ -42,7 +42,9 @@ def learned_of(placements: Placements, policy: PolicyKey) -> dict[str, dict[str,
     found = {}
     for (key, metric), added in placements.learned.all().items():
         if key == policy:
-            amount = shown(added.per_pod, replace(placements.measures.of(metric), share=False))
+            amount = shown(
+                added.per_pod, replace(placements.measures.measure_of(metric), share=False)
+            )
             trials = counted(added.trials, "trial")
             text = f"a pod adds {amount}: the median of {trials}"
             found[metric] = {"perPod": added.per_pod, "trials": added.trials, "text": text}

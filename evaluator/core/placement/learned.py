@@ -90,7 +90,7 @@ class Learned:
         """Whether a trial waits for a reading."""
         return bool(self._trials)
 
-    def of(self, policy: PolicyKey, metric: str) -> Added | None:
+    def added_per_pod(self, policy: PolicyKey, metric: str) -> Added | None:
         """Return what a pod of a policy adds to a metric; None until enough trials have ended."""
         return self._known.get((policy, metric))
 

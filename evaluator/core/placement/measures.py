@@ -95,7 +95,7 @@ class Measures:
         self._catalog = catalog
         self._known: dict[str, Measure] = {}
 
-    def of(self, metric: str) -> Measure:
+    def measure_of(self, metric: str) -> Measure:
         """Return what a metric measures. Cached: policies limit the number of metrics."""
         found = self._known.get(metric)
         if found is None:

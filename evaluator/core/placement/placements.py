@@ -115,7 +115,7 @@ class Placements:
         yield
         self._metrics = metrics
         named = frozenset[str]().union(*metrics.values())
-        windows = [self.measures.of(metric).window for metric in named]
+        windows = [self.measures.measure_of(metric).window for metric in named]
         self._horizon = max(windows, default=0.0) + self._stale_after + SLACK
         yield
         yield from self.learned.read(self._window, self._read, now)
@@ -224,7 +224,7 @@ class Placements:
         ):
             return False
         for metric in _metrics(decision.policy, (StrategyName.DESCHEDULE,)):
-            measure = self.measures.of(metric)
+            measure = self.measures.measure_of(metric)
             at = float(decisions.table.columns[metric].at[position])
             if measure.load is not Load.NONE and at - bound < measure.window:
                 return True
@@ -278,13 +278,15 @@ class Placements:
         """Return the ranking with what nodes have of what its metric measures; the same object if it ranks by readings."""
         if ranking is None or ranking.by is RankBy.RANK:
             return ranking
-        measure = self.measures.of(ranking.rule.metric)
+        measure = self.measures.measure_of(ranking.rule.metric)
         if measure.resource is None:
             return ranking
         most = abs(measure.per_unit)
         if measure.share:
-            return ranking.of(np.full(len(table.nodes), most))
-        return ranking.of(most * self._capacity.over(table.nodes).of(measure.resource))
+            return ranking.with_amounts(np.full(len(table.nodes), most))
+        return ranking.with_amounts(
+            most * self._capacity.over(table.nodes).of_resource(measure.resource)
+        )
 
     def _additions(
         self,
@@ -299,11 +301,11 @@ class Placements:
         column = table.column(metric)
         size = self._sizes.get(metric)
         if size is None:
-            size = self._sizes[metric] = Size.of(column.values)
+            size = self._sizes[metric] = Size.of_values(column.values)
         readings = MetricReadings(
             policy,
             metric,
-            self.measures.of(metric),
+            self.measures.measure_of(metric),
             worse(operator),
             column.values,
             column.readings.at,
@@ -347,10 +349,10 @@ class Placements:
         }
 
     def _window(self, metric: str) -> float:
-        return self.measures.of(metric).window
+        return self.measures.measure_of(metric).window
 
     def _requested(self, pod: PlacedPod, metric: str) -> float:
-        resource = self.measures.of(metric).resource
+        resource = self.measures.measure_of(metric).resource
         return 0.0 if resource is None else float(pod.requests[RESOURCES.index(resource)])
 
     def _read(self, metric: str, node: str) -> NodeReading | None:
@@ -359,10 +361,10 @@ class Placements:
         position = table.nodes.position.get(node)
         if position is None or metric not in table.columns:
             return None
-        column, measure = table.column(metric), self.measures.of(metric)
+        column, measure = table.column(metric), self.measures.measure_of(metric)
         scale = 1.0
         if measure.share and measure.resource is not None:
-            scale = float(self._capacity.over(table.nodes).of(measure.resource)[position])
+            scale = float(self._capacity.over(table.nodes).of_resource(measure.resource)[position])
         value, at = float(column.values[position]), float(column.readings.at[position])
         usable = np.isfinite(value) and np.isfinite(scale) and bool(column.usable[position])
         return NodeReading(value, at, scale) if usable else None

@@ -257,7 +257,7 @@ class _History:
         self._unreported_names: dict[bytes, NodeMask] = {}
         self.reindex = Reindex(before.table.nodes, table.nodes)
 
-    def of(self, policy: Policy) -> Decision | None:
+    def decision_of(self, policy: Policy) -> Decision | None:
         """Return the previous decision for this policy; None if it was another object of that name (other UID)."""
         decision = self._before.policies.get(policy.key)
         return decision if decision and decision.policy.uid == policy.uid else None
@@ -290,7 +290,7 @@ class _History:
 
     def previous(self, policy: Policy, name: StrategyName, held: Mask | None) -> PreviousState:
         """Return the previous state of a strategy. `held`: the nodes that stay in violation of the policy."""
-        decision = self.of(policy)
+        decision = self.decision_of(policy)
         state = decision.states.get(name) if decision else None
         return PreviousState(
             state,
@@ -348,7 +348,9 @@ def _decision(
             read = staying if name is StrategyName.DESCHEDULE else table
             states[name] = yield from durations.advance(strategy, read, previous, now=now)
             yield
-    before = history.of(policy) or Decision(policy, refuses_all=problems.reported_refusal(policy))
+    before = history.decision_of(policy) or Decision(
+        policy, refuses_all=problems.reported_refusal(policy)
+    )
     unreported = table.unreported(policy.metrics)
     columns = [table.column(metric) for metric in sorted(policy.metrics)]
     bases = [table.column(metric) for metric in sorted(policy.base_metrics)]

@@ -47,7 +47,7 @@ class Ranking:
         """Return the ranking by the readings with these amounts added, shape (nodes,)."""
         return Ranking(self.rule, self._nodes, self._column.moved(added), self.by, self._full)
 
-    def of(self, full: Floats) -> "Ranking":
+    def with_amounts(self, full: Floats) -> "Ranking":
         """Return the ranking of nodes that have these amounts, in units of the metric, shape (nodes,)."""
         return Ranking(self.rule, self._nodes, self._column, self.by, full)
 

@@ -72,7 +72,7 @@ class FailingRuleIndex:
         at = self._reported_at(node)
         return now - at if is_fresh(at, now, self._stale_after) else None
 
-    def of(self, node: str, now: float) -> FailingRules:
+    def failing_rules(self, node: str, now: float) -> FailingRules:
         """Return the failing rules of a node."""
         known = self._nodes.get(node)
         if known is None or self.age(node, now) is None:
@@ -133,7 +133,7 @@ class NodeProblems:
         self._conditions[node] = found.conditions
         return True
 
-    def of(self, node: str) -> tuple[ProblemCondition, ...] | None:
+    def conditions(self, node: str) -> tuple[ProblemCondition, ...] | None:
         """Return the conditions of a node; None if its agent has not reported to this replica."""
         return self._conditions.get(node)
 

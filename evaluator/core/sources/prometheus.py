@@ -62,7 +62,7 @@ class Queries:
             except (OSError, ValueError) as error:
                 raise QueriesError(f"--prometheusQueries {path}: {error}") from error
 
-    def of(self, metric: str) -> str | None:
+    def query_of(self, metric: str) -> str | None:
         """Return the query of a metric, or None."""
         if self._path is not None:
             self._reload_if_changed(self._path)
@@ -138,7 +138,7 @@ class Prometheus:
 
     async def fetch(self, metric: str) -> PolledAnswer:
         """Return a metric's readings by node. Raises SourceError."""
-        query = self._queries.of(metric) or prometheus_vector.selector(metric)
+        query = self._queries.query_of(metric) or prometheus_vector.selector(metric)
         body, date = await self.request("query", {"query": query})
         now = moment(date, here=self._clock(), wall=self._wall())
         return prometheus_vector.parse(body, metric, self._join(), now)

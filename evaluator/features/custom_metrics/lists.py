@@ -48,7 +48,7 @@ class PodsByNamespace:
     def __init__(self) -> None:
         self._pods: dict[str, dict[str, PodRecord]] = {}
 
-    def of(self, namespace: str) -> Mapping[str, PodRecord]:
+    def in_namespace(self, namespace: str) -> Mapping[str, PodRecord]:
         """Return the pods of a namespace by name."""
         return self._pods.get(namespace, {})
 
@@ -124,7 +124,7 @@ class MetricLists:
             some = [*nodes.values()] if request.every else _one(nodes.get(request.name))
             return await self._list(request, selectors, _NODE, some)
         if request.resource == PODS and request.namespace:
-            pods = self._pods.of(request.namespace)
+            pods = self._pods.in_namespace(request.namespace)
             requested = [*pods.values()] if request.every else _one(pods.get(request.name))
             return await self._list(request, selectors, _POD, requested)
         raise MetricNotFoundError(request, "only nodes, and pods of a namespace, have metrics here")

@@ -73,7 +73,7 @@ def plan(
     one that the readings do not include yet. In an hour, at most MOST_PER_POD times its pods are evicted for a policy.
     """
     for key, decision in decisions.enforced.items():
-        pods = running.of(key)
+        pods = running.pods_of(key)
         allowance = rate.limit - sum(1 for at in recent.get(key, ()) if now - at < rate.period)
         hour = sum(1 for at in recent.get(key, ()) if now - at < HOUR)
         allowance = min(allowance, MOST_PER_POD * len(pods) - hour)
@@ -178,7 +178,7 @@ class EvictionEffects(Effects):
         return {"evict": self._evicting}
 
     def _evicted(self, decision: Decision) -> list[str]:
-        pods = self._running.of(decision.policy.key)
+        pods = self._running.pods_of(decision.policy.key)
         return sorted(map(str, evictable(decision, pods, self._feasible_nodes)))
 
 

@@ -203,7 +203,7 @@ class PolicyReports:
         return Report(head, objects={"nodes": entries})
 
     def _pods(self, key: PolicyKey) -> dict[str, Any]:
-        waiting, running = self._cluster.waiting.of(key), self._cluster.running.of(key)
+        waiting, running = self._cluster.waiting.pods_of(key), self._cluster.running.pods_of(key)
         some = itertools.islice(itertools.chain(waiting, running), _PODS)
         listed = [{"pod": str(pod), **about(pod)} for pod in some]
         more = len(waiting) + len(running) - len(listed)

@@ -63,7 +63,7 @@ class ShownProblems:
 
     def node(self, name: str) -> Facts:
         """Return the problems of a node, who owns their conditions, and who acknowledged them."""
-        found, node = self._problems.of(name), self._cluster.nodes.objects.get(name)
+        found, node = self._problems.conditions(name), self._cluster.nodes.objects.get(name)
         if not found or node is None:
             return {"problems": []}
         others = plan.foreign(node, self._permitted)
@@ -93,7 +93,9 @@ class ShownProblems:
     def evaluator(self) -> Facts:
         """Return how many nodes have a problem, and how many conditions others own."""
         nodes = self._cluster.nodes.objects
-        active = [name for name in nodes if any(c.active for c in self._problems.of(name) or ())]
+        active = [
+            name for name in nodes if any(c.active for c in self._problems.conditions(name) or ())
+        ]
         return {"problems": {"nodes": len(active), "foreignConditions": self.foreign()}}
 
     def foreign(self) -> int:
@@ -101,7 +103,7 @@ class ShownProblems:
         return sum(
             len(plan.foreign(node, self._permitted))
             for name, node in self._cluster.nodes.objects.items()
-            if self._problems.of(name)
+            if self._problems.conditions(name)
         )
 
 

@@ -56,7 +56,7 @@ class ProblemConditions(Mapping[str, Mapping[str, str]]):
         self._clock = clock
 
     def __getitem__(self, node: str) -> Mapping[str, str]:
-        found = self._problems.of(node)
+        found = self._problems.conditions(node)
         if found is None:
             return KEPT
         return {c.type: condition(c, 0.0).state for c in found if c.type in self._permitted}
@@ -69,7 +69,7 @@ class ProblemConditions(Mapping[str, Mapping[str, str]]):
 
     def condition(self, node: str, kind: str, state: str) -> NodeCondition:
         """Return a condition of a node as its agent found it last."""
-        for found in self._problems.of(node) or ():
+        for found in self._problems.conditions(node) or ():
             if found.type == kind:
                 return condition(found, self._clock())
         return NodeCondition.in_state(kind, state)

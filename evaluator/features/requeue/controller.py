@@ -177,7 +177,7 @@ class RequeueController:
         version = waiting.version(key)
         if state.version != version:
             state = _PolicyState(
-                version, requeue.find_rejected(waiting.of(key), state.refused, now)
+                version, requeue.find_rejected(waiting.pods_of(key), state.refused, now)
             )
         if not state.refused:
             return state

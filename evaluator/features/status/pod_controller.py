@@ -219,7 +219,7 @@ class PolicyPodController:
             if why is None:
                 continue
             spec = policy_pods.event(key, why, names)
-            for pod in tuple(index.of(key)):
+            for pod in tuple(index.pods_of(key)):
                 identity = _identity(pod)
                 pods.add(identity)
                 queue.want(identity, [identity], [spec], self._clock())

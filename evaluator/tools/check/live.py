@@ -62,14 +62,14 @@ class LiveMetrics:
     nodes: int
     metrics: Mapping[str, LiveMetric]
 
-    def of(self, metric: str) -> LiveMetric:
+    def metric(self, metric: str) -> LiveMetric:
         """Return what is known of a metric."""
         return self.metrics.get(metric, LiveMetric())
 
     def warnings(self, policy: Policy) -> Iterator[str]:
         """Yield a warning for each metric of a policy that no node has, or that has several series."""
         for metric in sorted(policy.base_metrics):
-            live = self.of(metric)
+            live = self.metric(metric)
             if live.not_found:
                 hint = (
                     f"; similar metrics that nodes have: {', '.join(live.similar)}"
@@ -86,7 +86,7 @@ class LiveMetrics:
     def notes(self, policy: Policy) -> Iterator[str]:
         """Yield the present values of each metric of a policy."""
         for metric in sorted(policy.base_metrics):
-            live = self.of(metric)
+            live = self.metric(metric)
             if not live.read:
                 yield (
                     f"now: no policy in the cluster uses {metric}, so its presence is unknown; apply this policy with the "

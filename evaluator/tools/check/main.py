@@ -98,7 +98,7 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
     for checked_object in checked:
         if checked_object.policy:
             known = {
-                metric for metric in checked_object.policy.base_metrics if live.of(metric).read
+                metric for metric in checked_object.policy.base_metrics if live.metric(metric).read
             }
             checked_object.findings.warnings += live.warnings(checked_object.policy)
             checked_object.findings.warnings += metrics.warnings(

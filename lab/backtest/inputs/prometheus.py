@@ -159,7 +159,7 @@ class PrometheusHistory:
 
     async def _labels_of(self, metric: str) -> Sequence[Labels]:
         """Return the labels of the series of a metric in the range."""
-        if query := self._queries.of(metric):
+        if query := self._queries.query_of(metric):
             length = self.period.end - self.start
             step = max(self._request.step, math.ceil(length / _COARSE))
             matrix = await self._range(query, self.start, self.period.end, step)
@@ -209,7 +209,7 @@ class PrometheusHistory:
     async def _window(self, metric: str, begin: float, end: float) -> list["_Window"]:
         """Return the samples of a metric in [begin, end]; a series with its own name precedes node_exporter's."""
         step = self._request.step
-        if query := self._queries.of(metric):
+        if query := self._queries.query_of(metric):
             return [*map(_window, await self._range(query, begin, end, step, lookback=step))]
         width = f"{round(step * 1000) - 1}ms"  # a range includes its begin, before Prometheus 3
         own = [*map(_window, await self._range(_last_of(metric, width), begin, end, step))]

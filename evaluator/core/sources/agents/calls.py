@@ -158,7 +158,7 @@ class FrameSocket:
         self._size = 0
 
     @classmethod
-    async def of(cls, end: socket.socket) -> Self:
+    async def connected(cls, end: socket.socket) -> Self:
         """Return frames over a connected socket, which they own."""
         return cls(*await asyncio.open_unix_connection(sock=end, limit=_CHUNK))
 

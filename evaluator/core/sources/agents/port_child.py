@@ -150,7 +150,7 @@ class PortChild:
 
 
 async def _main(descriptor: int) -> NoReturn:
-    frames = await FrameSocket.of(socket.socket(fileno=descriptor))
+    frames = await FrameSocket.connected(socket.socket(fileno=descriptor))
     returning = asyncio.create_task(memory.return_unused(pause=_LOOK))
     await PortChild(frames).run()
     returning.cancel()

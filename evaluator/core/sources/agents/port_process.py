@@ -237,7 +237,7 @@ class PortProcess:
             except OSError:
                 ours.close()
                 raise
-        frames = self._frames = await FrameSocket.of(ours)
+        frames = self._frames = await FrameSocket.connected(ours)
         self._sent = None
         self._send_certificate()
         settings = self._address, self._certificate is not None, *self._options

@@ -195,7 +195,7 @@ class _Cycle:
             return GangState.GATED_BY_OTHERS, messages.gated_by_others(gang)
         if not gang.unplaced and not gang.releasable:
             return GangState.SCHEDULED, messages.SCHEDULED
-        reservation = self._reservations.of(gang.key)
+        reservation = self._reservations.reservation(gang.key)
         if gang.placing and reservation is not None and reservation.misses:
             if gang.works:
                 return GangState.RELEASED, messages.WORKS
@@ -206,7 +206,7 @@ class _Cycle:
         """Yield gangs whose reservation timed out; those with minAvailable pods on nodes only the first time."""
         works = {gang.key for gang in self._gangs if gang.works}
         for key in self._reservations.ended:
-            reservation = self._reservations.of(key)
+            reservation = self._reservations.reservation(key)
             if key not in works or (reservation is not None and reservation.misses == 1):
                 yield key
 
@@ -243,7 +243,7 @@ class _Cycle:
         )
 
     def _paces(self, gang: PodGroup) -> bool:
-        reservation = self._reservations.of(gang.key)
+        reservation = self._reservations.reservation(gang.key)
         if reservation is None or not reservation.first or not gang.placing:
             return False
         return self._now < reservation.began + self._timings.timeout

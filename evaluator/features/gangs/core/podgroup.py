@@ -266,7 +266,7 @@ class GangIndex:
     def by_key(self) -> Mapping[GangKey, PodGroup]:
         """All gangs by key."""
         for key in self._stale:
-            pods, beside = self._members.of(key), self._beside.of(key)
+            pods, beside = self._members.pods_of(key), self._beside.pods_of(key)
             self._gangs[key] = PodGroup(key, pods, self._count_all, beside)
         self._stale.clear()
         return self._gangs
@@ -311,7 +311,7 @@ class _PodsByGang:
     def __contains__(self, key: GangKey) -> bool:
         return key in self._pods
 
-    def of(self, key: GangKey) -> tuple[PodRecord, ...]:
+    def pods_of(self, key: GangKey) -> tuple[PodRecord, ...]:
         """Return the pods of one gang, sorted by name."""
         return tuple(sorted(self._pods.get(key, {}).values(), key=lambda pod: pod.name))
 

@@ -36,7 +36,7 @@ class Reservations:
         self.again = math.inf
         """When the next reservation or back-off ends."""
 
-    def of(self, key: GangKey) -> Reservation | None:
+    def reservation(self, key: GangKey) -> Reservation | None:
         """Return the current or last reservation of a gang, or None."""
         return self._reservations.get(key)
 

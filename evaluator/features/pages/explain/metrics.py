@@ -100,7 +100,7 @@ def listed_failures(index: FailingRuleIndex, search: str, now: float) -> Steps[L
 
 def failing_on(index: FailingRuleIndex, node: str, now: float) -> dict[str, Any]:
     """Return the failing rules of a node, and the age of its last report; null if that is stale."""
-    failing = index.of(node, now)
+    failing = index.failing_rules(node, now)
     age = index.age(node, now)
     rules = [
         {**_described(rule), "failingSeconds": _seconds(seconds)}

@@ -139,7 +139,7 @@ def test_index_holds_exactly_the_existing_pods(changes):
             there[name] = after
         for key in keys:
             right = [one for one in there.values() if one.running and policy_of(one) == key]
-            found = sorted(linked.of(key), key=str)
+            found = sorted(linked.pods_of(key), key=str)
             assert found == sorted(right, key=str)
             assert (linked.version(key) == 0) is not bool(right)
             before = seen[key].setdefault(linked.version(key), found)

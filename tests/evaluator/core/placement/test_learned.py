@@ -33,7 +33,7 @@ class Fleet:
 
     @property
     def added(self):
-        return self.learned.of(KEY, "m")
+        return self.learned.added_per_pod(KEY, "m")
 
 
 @pytest.fixture

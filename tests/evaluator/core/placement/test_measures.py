@@ -27,7 +27,7 @@ MEASURES = Measures(shipped)
     ],
 )
 def test_resource_and_window(metric, resource, per_unit, share, window):
-    found = MEASURES.of(metric)
+    found = MEASURES.measure_of(metric)
     assert (found.load, found.resource, found.share) == (Load.RESOURCE, resource, share)
     assert (found.per_unit, found.window) == (pytest.approx(per_unit), window)
 
@@ -37,7 +37,7 @@ def test_resource_and_window(metric, resource, per_unit, share, window):
     ["health_metric", "node_hottest_sensor_celsius", "node_memory_corrected_errors_24h"],
 )
 def test_pods_do_not_move_counts_of_errors_levels_and_temperatures(metric):
-    assert MEASURES.of(metric).load is Load.NONE
+    assert MEASURES.measure_of(metric).load is Load.NONE
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_pods_do_not_move_counts_of_errors_levels_and_temperatures(metric):
     ],
 )
 def test_other_metrics_are_unknown(metric):
-    assert MEASURES.of(metric).load is Load.UNKNOWN
+    assert MEASURES.measure_of(metric).load is Load.UNKNOWN
 
 
 def test_windows_are_bounded():
     """A policy may name any metric, such as one over 9999 hours."""
-    assert MEASURES.of("cpu_used_9999h_cores").window <= 900
+    assert MEASURES.measure_of("cpu_used_9999h_cores").window <= 900

@@ -133,7 +133,7 @@ def ranked(by, values, operator="LessThan", full=None):
     table = MetricTable(nodes, {"m": store.column("m", nodes, NOW)})
     ranking = scheduleonmetric.rank(Rule("m", Operator(operator), 0), table, RankBy(by))
     if full is not None:
-        ranking = ranking.of(np.array(full, dtype=float))
+        ranking = ranking.with_amounts(np.array(full, dtype=float))
     return [score for _, score in ranking.scores(nodes)]
 
 

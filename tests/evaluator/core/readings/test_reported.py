@@ -52,7 +52,7 @@ def test_equal_failures_of_nodes_are_one_with_the_time_of_each(index):
 def test_report_replaces_the_nodes_failures(index):
     index.report("node-a", FailingRules({RULE: 0.0}, more=3), 0.0)
     index.report("node-a", FailingRules({OTHER: 0.0}), 5.0)
-    assert index.of("node-a", 6.0) == FailingRules({OTHER: 1.0})
+    assert index.failing_rules("node-a", 6.0) == FailingRules({OTHER: 1.0})
     index.report("node-a", NONE, 7.0)
     assert (by_rule(index), index.nodes()) == ({}, {})
     index.report("node-a", NONE, 8.0)
@@ -60,9 +60,9 @@ def test_report_replaces_the_nodes_failures(index):
 
 def test_stale_report_has_no_failing_rules(index):
     index.report("node-a", FailingRules({RULE: 0.0}), 0.0)
-    assert index.of("node-a", 30.0).seconds == {RULE: 30.0}
+    assert index.failing_rules("node-a", 30.0).seconds == {RULE: 30.0}
     assert index.age("node-a", 30.0) == 30.0
-    assert index.of("node-a", 30.1) == NONE
+    assert index.failing_rules("node-a", 30.1) == NONE
     assert index.age("node-a", 30.1) is None
 
 

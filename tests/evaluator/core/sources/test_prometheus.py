@@ -311,7 +311,7 @@ def test_mistake_is_reported_in_a_sentence(tmp_path, text, says):
 
 
 def test_no_file_means_no_query_and_a_missing_one_is_an_error(tmp_path):
-    assert Queries("").of("a") is None
+    assert Queries("").query_of("a") is None
     with pytest.raises(QueriesError, match="No such file"):
         Queries(str(tmp_path / "none"))
 
@@ -328,14 +328,14 @@ def test_changed_file_takes_effect_and_an_invalid_one_does_not(tmp_path, log_lin
     path = tmp_path / "q.yaml"
     path.write_text("a: one")
     found = Queries(str(path))
-    assert found.of("a") == "one"
+    assert found.query_of("a") == "one"
     path.write_text("a: second")
-    assert (found.of("a"), found.of("b")) == ("second", None)
+    assert (found.query_of("a"), found.query_of("b")) == ("second", None)
     path.write_text("a: {")
-    assert (found.of("a"), found.of("a")) == ("second", "second")
+    assert (found.query_of("a"), found.query_of("a")) == ("second", "second")
     path.unlink()
-    assert (found.of("a"), found.of("a")) == ("second", "second")
+    assert (found.query_of("a"), found.query_of("a")) == ("second", "second")
     path.write_text("b: third one")
-    assert (found.of("a"), found.of("b")) == (None, "third one")
+    assert (found.query_of("a"), found.query_of("b")) == (None, "third one")
     told = [line.partition(" msg=")[2] for line in lines()]
     assert [line.startswith('"queries not reloaded') for line in told] == [False, True, True, False]

@@ -154,30 +154,30 @@ def test_bound_pods_are_found_by_namespace():
     pods.replace(
         [pod("a"), pod("b", namespace="other"), pod("c", node=""), pod("d", phase="Failed")]
     )
-    assert set(found.of("default")) == {"a"}
-    assert set(found.of("other")) == {"b"}
-    assert not found.of("none")
+    assert set(found.in_namespace("default")) == {"a"}
+    assert set(found.in_namespace("other")) == {"b"}
+    assert not found.in_namespace("none")
 
 
 def test_pod_is_known_from_its_binding_to_its_end():
     pods, found = watched()
     pods.put(pod("a", node=""))
-    assert not found.of("default")
+    assert not found.in_namespace("default")
     pods.put(pod("a", node="node-b"))
-    assert found.of("default")["a"].node == "node-b"
+    assert found.in_namespace("default")["a"].node == "node-b"
     pods.put(pod("a", node="node-b", phase="Succeeded"))
-    assert not found.of("default")
+    assert not found.in_namespace("default")
     pods.drop(pod("a"))
-    assert not found.of("default")
+    assert not found.in_namespace("default")
 
 
 def test_deleted_and_replaced_pods_are_dropped():
     pods, found = watched()
     pods.replace([pod("a"), pod("b")])
     pods.put(pod("a", node="node-c", uid="2"))
-    assert found.of("default")["a"].node == "node-c"
+    assert found.in_namespace("default")["a"].node == "node-c"
     pods.replace([pod("b")])
-    assert set(found.of("default")) == {"b"}
+    assert set(found.in_namespace("default")) == {"b"}
 
 
 def test_labels_are_kept_only_on_request_and_shared():

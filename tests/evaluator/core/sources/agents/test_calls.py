@@ -22,14 +22,14 @@ async def test_frames_of_some_turns_are_sent_together_and_many_bytes_at_once(mon
     clock = Clock(asyncio.get_running_loop(), monkeypatch)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
-    frames = await FrameSocket.of(ours)
+    frames = await FrameSocket.connected(ours)
     for number in range(3):
         frames.send(FrameKind.READ, number)
         await asyncio.sleep(0)
     with pytest.raises(BlockingIOError):
         theirs.recv(1, socket.MSG_PEEK)
     clock.now += 0.1
-    other = await FrameSocket.of(theirs.dup())
+    other = await FrameSocket.connected(theirs.dup())
     received = other.frames()
     expected = [Frame(FrameKind.READ, number, b"") for number in range(3)]
     assert [await anext(received) for _ in range(3)] == expected
