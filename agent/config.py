@@ -27,21 +27,19 @@ policies use to an evaluator.
 _EXAMPLES = """
 examples:
   plimsoll-agent --collector.textfile.directory=/var/lib/node-metrics
-      serve this machine's metrics, and those in *.prom files of that directory, on port 9100
-  plimsoll-agent --evaluator.address=plimsoll-evaluator.plimsoll:9091 --node.name=node-a
-      stream to an evaluator as well; in a pod, $NODE_NAME is set by the downward API
-  plimsoll-agent --collector.disable-defaults --collector.synthetic --web.listen-address=127.0.0.1:0
-      synthetic values on any free port, on any machine
-  plimsoll-agent --path.procfs=/host/proc --path.sysfs=/host/sys --path.rootfs=/host/root
+      serve this machine's metrics and those in *.prom files, on port 9100
+  plimsoll-agent --evaluator.address=evaluator.example:9091 --node.name=node-a
+      stream to an evaluator as well; in a pod, set $NODE_NAME instead
+  plimsoll-agent --collector.disable-defaults --collector.synthetic
+      synthetic values, on any machine
+  plimsoll-agent --path.procfs=/host/proc --path.sysfs=/host/sys
       in a container, with the host's directories mounted there
 
 commands, each with a --help of its own:
-  backfill              evaluate recording rules over recorded OpenMetrics files
-  check-problems        check configurations of node-problem-detector's monitors
-  check-rules           check rule files, with line and column of each error
-  eval                  evaluate a PromQL expression on this machine, or on an exposition in a file
-  kernel-log            hand the kernel's log over to an agent without privileges
-  record                write this node's metrics to OpenMetrics files, for backtests of policies
+  kernel-log            hand the kernel's log over to an unprivileged agent
+  record                write this node's metrics to files, for backtests
+  eval, check-rules, check-problems, backfill
+                        those of plimsoll (see plimsoll --help)
 
 A switch is turned off by --no-<flag> or --<flag>=false. Flags may be written with one dash or two. @FILE stands for the
 lines of a file, one argument each. For completion in a shell: source <(plimsoll-agent --completion-script-bash)

@@ -23,8 +23,8 @@ kernel.dmesg_restrict=0) and nothing else: /dev/kmsg is read where it can be ope
 """
 _EXAMPLES = """
 examples:
-  plimsoll-agent kernel-log --socket=/run/plimsoll/kernel-log.sock --allow-uid=61011
-      and the agent, as user 61011: plimsoll-agent --problems.kernel-log=unix:/run/plimsoll/kernel-log.sock
+  plimsoll-agent kernel-log --socket=/run/plimsoll/log.sock --allow-uid=61011
+  plimsoll-agent --problems.kernel-log=unix:/run/plimsoll/log.sock   # as 61011
 """
 
 log = logs.get(__name__)

@@ -113,11 +113,10 @@ def flags_page() -> Iterator[str]:
     for name, entry in registry.entries().items():
         if list(flags.options(entry.options)):
             yield from _flag_table(f"### `{name}` collector", entry.options)
-    yield from _program(
-        "plimsoll-evaluator",
-        "Telemetry Aware Scheduling's names where it has the flag.",
-        evaluator.config.Settings,
-    )
+    yield from ("", "## plimsoll-evaluator", "")
+    yield "Telemetry Aware Scheduling's names where it has the flag."
+    for title, declared in flags.groups(evaluator.config.Settings):
+        yield from _rows(f"### {title}", declared)
     yield from _program(
         "plimsoll configure-scheduler",
         "Usage: [deploy/scheduler](../deploy/scheduler/README.md).",
@@ -147,6 +146,12 @@ def _program(name: str, about: str, *settings: type[Any]) -> Iterator[str]:
 
 
 def _flag_table(title: str, *settings: type[Any], about: str = "") -> Iterator[str]:
+    yield from _rows(title, (one for part in settings for one in flags.options(part)), about)
+
+
+def _rows(
+    title: str, declared: Iterable[tuple[Any, flags.Option]], about: str = ""
+) -> Iterator[str]:
     yield from ("", title, "")
     if about:
         yield from (about, "")
@@ -162,8 +167,7 @@ def _flag_table(title: str, *settings: type[Any], about: str = "") -> Iterator[s
                 else ""
             ),
         )
-        for part in settings
-        for field, opt in flags.options(part)
+        for field, opt in declared
     ]
     yield from _table(("flag", "default", "environment", "description"), rows)
 

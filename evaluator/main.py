@@ -30,12 +30,11 @@ if flags permit it, acts on nodes and pods.
 """
 _EXAMPLES = f"""
 example, outside the cluster:
-  plimsoll-evaluator --kubeConfig ~/.kube/config --unsafe --bindAddress 127.0.0.1
+  plimsoll-evaluator --unsafe --bindAddress 127.0.0.1
   curl localhost:8080/readyz
   curl localhost:8080/explain/<namespace>/<policy>
 
-commands, which are now those of plimsoll (plimsoll --help):
-  {", ".join(COMMANDS)}
+commands, which are now those of plimsoll (see plimsoll --help): {", ".join(COMMANDS)}
 
 Turn a switch off with --no-<flag> or --<flag>=false. Flags may have one dash or two, as in Telemetry Aware Scheduling.
 """
@@ -56,7 +55,9 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:
         return cli.main(given)
-    settings = flags.parse_settings(settings_type, command, argv=given, env=os.environ)
+    settings = flags.parse_settings(
+        settings_type, command, argv=given, env=os.environ, grouped=True
+    )
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)

@@ -156,7 +156,8 @@ decides nothing, and a running evaluator is not affected.
 """
 _EXAMPLES = """
 example:
-  plimsoll record -f policy.yaml --dir /data --for 24h --agentCert tls.crt --agentKey tls.key --agentCacert ca.crt
+  plimsoll record -f policy.yaml --dir /data --for 24h \\
+      --agentCert tls.crt --agentKey tls.key --agentCacert ca.crt
   plimsoll backtest -f policy.yaml --openmetrics /data/*.om --staleAfter 30s
 
 exit status: 0 at the end or after a signal, 1 if files cannot be written or the port cannot be opened, 2 for invalid flags, or if

@@ -4,9 +4,11 @@
 """
 
 import argparse
+import itertools
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
@@ -37,7 +39,7 @@ class Parser(argparse.ArgumentParser):
             prog=prog,
             description=about,
             epilog=examples,
-            formatter_class=lambda prog: _Formatter(prog, max_help_position=34, width=110),
+            formatter_class=lambda prog: _Formatter(prog, max_help_position=28, width=80),
             allow_abbrev=False,
             add_help=False,
             **more,
@@ -107,6 +109,17 @@ class _Print(argparse.Action):
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Return text with its paragraphs filled to the width; indented lines stay as they are."""
+        lines: list[str] = []
+        for indented, group in itertools.groupby(text.strip("\n").splitlines(), _stays):
+            found = list(group)
+            lines += found if indented else _wrapped(" ".join(found), width)
+        return "\n".join(f"{indent}{line}" for line in lines)
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return _wrapped(" ".join(text.split()), width)
+
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """Return each flag once, without its one-dash form."""
         if _is_switch(action):
@@ -114,6 +127,16 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         if len(action.option_strings) > 1 and action.metavar is not None:
             return f"{action.option_strings[0]}={action.metavar}"
         return super()._format_action_invocation(action)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """Return the lines of a text; names of flags stay in one piece."""
+    return textwrap.wrap(text, width, break_on_hyphens=False)
+
+
+def _stays(line: str) -> bool:
+    """Return whether a line of a help text stays as it is: it is indented, or empty."""
+    return not line or line.startswith(" ")
 
 
 def _is_switch(action: argparse.Action) -> bool:

@@ -6,7 +6,8 @@ with one dash or two, and kingpin's `--no-flag`.
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass
 from typing import Any, TypeVar
 
@@ -119,17 +120,47 @@ def parse_settings(
     *,
     argv: Sequence[str],
     env: Mapping[str, str],
+    grouped: bool = False,
 ) -> T:
-    """Return settings from flags, else the environment, else defaults. Exits with status 2 and a sentence on a mistake."""
-    add_options(parser, settings)
+    """Return settings from flags, else the environment, else defaults. Exits with status 2 and a sentence on a mistake.
+
+    `grouped`: whether --help has a heading for each class that declares flags.
+    """
+    if grouped:
+        for title, declared in groups(settings):
+            _add(parser.add_argument_group(title), declared)
+    else:
+        add_options(parser, settings)
     return from_namespace(settings, parser, parser.parse_args(argv), env=env)
+
+
+def groups(settings: type[Any]) -> Iterator[tuple[str, list[tuple[Field[Any], Option]]]]:
+    """Yield the flags of a settings class by the class that declares them, in the order of its bases.
+
+    The title is the first sentence of the docstring of that class.
+    """
+    left = {field.name: (field, opt) for field, opt in options(settings)}
+    for declaring in settings.__mro__:
+        names = [name for name in inspect.get_annotations(declaring) if name in left]
+        if names:
+            title = (declaring.__doc__ or "").partition(".")[0]
+            yield title, [left.pop(name) for name in names]
 
 
 def add_options(
     parser: argparse.ArgumentParser, settings: type[Any], *, hidden: bool = False
 ) -> None:
     """Add the flags of a settings class to a parser, which may have several. `hidden`: omit them from --help."""
-    for field, opt in options(settings):
+    _add(parser, options(settings), hidden=hidden)
+
+
+def _add(
+    parser: argparse._ActionsContainer,
+    declared: Iterable[tuple[Field[Any], Option]],
+    *,
+    hidden: bool = False,
+) -> None:
+    for field, opt in declared:
         default = field.default
         names = [f"--{opt.flag}", f"-{opt.flag}"]
         described = f"{opt.help}{_default_note(default, opt)}".replace("%", "%%")

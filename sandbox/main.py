@@ -37,13 +37,11 @@ _DEMO = """\
 Run a demo on three nodes and print each step, what was observed and after how long.
 Exit status 0 only if every step was observed.
 
-  plimsoll demo          a node becomes unhealthy, gets no new pods, is emptied, and recovers
-  plimsoll demo gangs    pods wait for their whole gang and are released by priority
-  plimsoll demo node-actions
-                                 a node gets a condition and a taint; a limit keeps the others; it recovers
-  plimsoll demo placement
-                                 simulated: nodes' use with the policy `balance` and without; writes pictures
-  plimsoll demo signals  a fault in the kernel's log: refusal, taint, eviction, repair, return
+  plimsoll demo               a node becomes unhealthy, is emptied, and recovers
+  plimsoll demo gangs         pods wait for their whole gang, by priority
+  plimsoll demo node-actions  a node gets a condition and a taint, up to a limit
+  plimsoll demo placement     simulated: nodes' use with a policy, as pictures
+  plimsoll demo signals       a fault in the kernel's log, effects and repair
 """
 
 _INJECT = """\

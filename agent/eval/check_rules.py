@@ -28,7 +28,7 @@ examples:
       all *.yaml and *.yml files of a folder
 
 An error looks like this; an expression that the agent does not support is one too, although Prometheus evaluates it:
-  rules.yaml: line 8, column 11: group "load", rule "node_busy_ratio": unclosed left parenthesis
+  rules.yaml: line 8, column 11: group "a", rule "b": unclosed left parenthesis
 
 exit status: 0 if all files are valid; 1 if one is not, or cannot be read; 2 for a wrong flag.
 """

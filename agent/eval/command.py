@@ -39,16 +39,16 @@ examples:
       node_load1 => 0.25 @[1700000000.123]
   plimsoll eval 'sum by (mode) (rate(node_cpu_seconds_total[5s]))'
       sample for five seconds, then print the result
-  plimsoll eval 'max_over_time(node_pressure_cpu_waiting_seconds_total[2m])' --for 2m
+  plimsoll eval 'max_over_time(node_load1[2m])' --for 2m
       sample for two minutes instead of the default ten seconds
-  plimsoll eval 'node_memory_MemAvailable_bytes / node_memory_MemTotal_bytes' --watch
+  plimsoll eval 'node_memory_MemAvailable_bytes / 1e9' --watch
       print the result each second, until Ctrl-C
   plimsoll eval 'node_health_metric' --rules.file='/etc/plimsoll/rules/*.yaml'
       evaluate the rules that record this metric, then print it
-  curl -s node-a:9100/metrics | plimsoll eval 'max(node_hwmon_temp_celsius)' --at -
+  curl -s node-a:9100/metrics | plimsoll eval 'max(node_load1)' --at -
       evaluate on another node's metrics; --at also takes a saved file
   plimsoll eval --path.procfs=/host/proc --path.sysfs=/host/sys -- '-node_load1'
-      in the agent's container; write -- before an expression that begins with a dash
+      in the agent's container; -- before an expression that begins with a dash
 
 The agent's flags can be given too and have the same meaning (see plimsoll-agent --help): with --rules.file, an expression can use
 recorded metrics. Flags for ports and streams have no effect.

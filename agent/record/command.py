@@ -27,8 +27,9 @@ agent's flags for collectors and the node's name can be given too.
 """
 _EXAMPLES = """
 example:
-  plimsoll-agent record --dir /var/lib/plimsoll --for 24h --metrics node_load1,node_pressure_cpu_waiting_seconds_total
-  plimsoll backtest -f policy.yaml --openmetrics /var/lib/plimsoll/*.om --staleAfter 30s
+  plimsoll-agent record --dir /var/lib/plimsoll --for 24h --metrics node_load1
+  plimsoll backtest -f policy.yaml --staleAfter 30s \\
+      --openmetrics /var/lib/plimsoll/*.om
 
 exit status: 0 at the end or after a signal, 1 if files cannot be written, 2 for invalid flags.
 """

@@ -16,7 +16,7 @@ _DEFAULT = Limits()
 
 @dataclass(frozen=True, kw_only=True)
 class KubeOptions:
-    """The connection to the API server, also of subcommands."""
+    """The API server. Also for subcommands."""
 
     kube_config: str = option(
         "kubeConfig",
@@ -108,10 +108,43 @@ class FeatureOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoreOptions(
-    KubeOptions, SchedulerPortOptions, AgentOptions, SourceOptions, LogOptions, FeatureOptions
-):
-    """The flags that every part of the evaluator may need. Times are in seconds."""
+class OpsPortOptions:
+    """The operations port, and what all ports share. Times are in seconds."""
+
+    ops_port: int = option(
+        "opsPort",
+        8080,
+        "port of /healthz, /readyz, /metrics, /explain and the pages for a browser; plain HTTP without --opsTls",
+        metavar="PORT",
+        parse=flags.port,
+    )
+    ops_tls: bool = option(
+        "opsTls",
+        False,
+        "serve the ops port over TLS, with --cert and --key; changed files are loaded",
+    )
+    ops_authorize: bool = option(
+        "opsAuthorize",
+        False,
+        "admit only users with a bearer token and, by RBAC, the permission to get the nonResourceURL /metrics, or /plimsoll "
+        "and the path of what the page shows; /healthz and /readyz stay open",
+    )
+    bind_address: str = option(
+        "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
+    )
+    shutdown_delay: float = option(
+        "shutdownDelay",
+        5.0,
+        "how long requests are still answered after SIGTERM made /readyz fail, until kube-proxy and other clients have removed "
+        "the replica; a pod needs 15s more for terminationGracePeriodSeconds. SIGINT or a second SIGTERM end it",
+        metavar="DURATION",
+        parse=durations.duration,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DecisionOptions:
+    """Decisions. Times are in seconds."""
 
     sync_period: float = option(
         "syncPeriod",
@@ -136,35 +169,6 @@ class CoreOptions(
         metavar="DURATION",
         parse=durations.duration,
     )
-    ops_port: int = option(
-        "opsPort",
-        8080,
-        "port of /healthz, /readyz, /metrics, /explain and the pages for a browser; plain HTTP without --opsTls",
-        metavar="PORT",
-        parse=flags.port,
-    )
-    ops_tls: bool = option(
-        "opsTls",
-        False,
-        "serve the ops port over TLS, with --cert and --key; changed files are loaded",
-    )
-    ops_authorize: bool = option(
-        "opsAuthorize",
-        False,
-        "admit only users with a bearer token and, by RBAC, the permission to get the nonResourceURL /metrics, or /plimsoll "
-        "and the path of what the page shows; /healthz and /readyz stay open",
-    )
-    shutdown_delay: float = option(
-        "shutdownDelay",
-        5.0,
-        "how long requests are still answered after SIGTERM made /readyz fail, until kube-proxy and other clients have removed "
-        "the replica; a pod needs 15s more for terminationGracePeriodSeconds. SIGINT or a second SIGTERM end it",
-        metavar="DURATION",
-        parse=durations.duration,
-    )
-    bind_address: str = option(
-        "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"
-    )
     observe: bool = option(
         "observe",
         False,
@@ -178,6 +182,12 @@ class CoreOptions(
         "policy: the annotation plimsoll.io/placed-since: ignore. Without it, only readings count, as in Telemetry Aware "
         "Scheduling",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderOptions:
+    """Election of the leader. Times are in seconds."""
+
     leader_elect: bool = option(
         "leaderElect",
         True,
@@ -215,6 +225,12 @@ class CoreOptions(
         metavar="DURATION",
         parse=durations.duration,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class WriteOptions:
+    """Writes to nodes."""
+
     kube_qps: float = option(
         "kubeQPS",
         50,
@@ -222,6 +238,12 @@ class CoreOptions(
         metavar="N",
         parse=rate,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompatibilityOptions:
+    """Flags of Telemetry Aware Scheduling."""
+
     v: int = option(
         "v", 2, "log verbosity as in TAS: 4 or more means debug", metavar="N", parse=verbosity
     )
@@ -232,6 +254,23 @@ class CoreOptions(
         metavar="PORT",
         parse=flags.port,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoreOptions(
+    SchedulerPortOptions,
+    AgentOptions,
+    OpsPortOptions,
+    SourceOptions,
+    KubeOptions,
+    DecisionOptions,
+    WriteOptions,
+    LeaderOptions,
+    LogOptions,
+    CompatibilityOptions,
+    FeatureOptions,
+):
+    """The flags that every part of the evaluator may need, in the order of --help. Times are in seconds."""
 
     @property
     def agents_plain(self) -> bool:

@@ -51,7 +51,8 @@ The account needs to list taspolicies and nodes, and to patch nodes; the evaluat
 example:
   plimsoll adopt-labels --dry-run
   plimsoll adopt-labels
-  kubectl -n plimsoll exec deployment/plimsoll-evaluator -- plimsoll adopt-labels
+  kubectl -n plimsoll exec deployment/plimsoll-evaluator -- \\
+      plimsoll adopt-labels
 """
 
 

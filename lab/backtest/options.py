@@ -25,9 +25,10 @@ exit status: 0 done, or within every --fail-if; 1 over a --fail-if; 2 for invali
 
 example:
   plimsoll backtest -f policy.yaml --prometheus http://localhost:9090 --from 7d
-  promtool tsdb dump-openmetrics --match='{__name__=~"node_load1|kube_node_.*"}' DATA > week.om
+  promtool tsdb dump-openmetrics --match=node_load1 DATA > week.om
   plimsoll backtest -f policy.yaml --openmetrics week.om --from 7d
-  plimsoll backtest -f policy.yaml --openmetrics week.om --fail-if 'violating>20%' --fail-if 'flaps>6/h'
+  plimsoll backtest -f policy.yaml --openmetrics week.om \\
+      --fail-if 'violating>20%' --fail-if 'flaps>6/h'
 """
 
 

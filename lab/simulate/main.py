@@ -36,8 +36,8 @@ It uses the evaluator's own decisions and answers, and needs no cluster. All pod
 _EXAMPLES = """
 example, with generated pods, with traces, and beside recorded use:
   plimsoll simulate -f policy.yaml --load 0.6 --burst
-  plimsoll simulate -f policy.yaml --traces planetlab.csv.gz --output html > report.html
-  plimsoll simulate -f policy.yaml --openmetrics day.om --cores 16 --arrivals pods.csv
+  plimsoll simulate -f policy.yaml --traces day.csv.gz -o html > report.html
+  plimsoll simulate -f policy.yaml --openmetrics day.om --arrivals pods.csv
 
 traces: one machine a line, 288 percentages of CPU at 5 minutes. Recorded use: node_cpu_used_cores, as the shipped rules
 record it. Arrivals: CSV with the columns arrives, life (seconds), cpu_request, cpu_limit, cpu_use (cores; several numbers:

@@ -27,7 +27,7 @@ def _level(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogOptions:
-    """The logging flags of every program."""
+    """Logs. The flags of every program."""
 
     log_level: str = option(
         "log.level",

@@ -121,7 +121,7 @@ def test_help_is_printed_for_each_spelling(capsys, word):
     with pytest.raises(SystemExit) as ended:
         parse(word)
     assert ended.value.code == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     for flag in ("--kubeConfig=FILE", "--[no-]unsafe", "--staleAfter=DURATION", "(default 30s)"):
         assert flag in text
 

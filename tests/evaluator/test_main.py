@@ -15,7 +15,9 @@ import aiohttp
 import grpc
 import pytest
 
+from evaluator.config import Settings
 from evaluator.main import COMMANDS, main
+from plimsoll import flags
 from tests import preloaded
 from tests.evaluator.evaluator_process import EvaluatorProcess
 from tests.patience import PATIENCE
@@ -415,5 +417,23 @@ def test_every_command_has_a_help_page(name, capsys) -> None:
 def test_the_help_lists_all_commands(capsys) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
-    listed = capsys.readouterr().out.split("(plimsoll --help):\n")[1].split("\n\n")[0]
-    assert listed.split() == ", ".join(COMMANDS).split()
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"(see plimsoll --help): {', '.join(COMMANDS)} Turn" in text
+
+
+def test_the_help_is_grouped_with_ports_and_sources_first_in_80_columns(capsys) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    headings = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
+    assert headings[:5] == [
+        "The port of kube-scheduler",
+        "The port of agents",
+        "The operations port, and what all ports share",
+        "Sources of readings",
+        "The API server",
+    ]
+    assert headings.index("Decisions") < headings.index("Actions on nodes")
+    assert [line for line in lines if len(line) > 80] == []
+    listed = {flag for line in lines for flag in re.findall(r"^  --(?:\[no-\])?(\w[\w.]*)", line)}
+    assert {option.flag for _, option in flags.options(Settings)} <= listed

@@ -30,8 +30,10 @@ def test_help_lists_every_subcommand_in_80_columns(capsys):
 
 
 @pytest.mark.parametrize("name", cli.SUBCOMMANDS)
-def test_every_subcommand_has_a_help_page(name, capsys):
-    assert shown(capsys, name, "--help").startswith(f"usage: plimsoll {name} ")
+def test_every_subcommand_has_a_help_page_of_80_columns(name, capsys):
+    text = shown(capsys, name, "--help")
+    assert text.startswith(f"usage: plimsoll {name} ")
+    assert [line for line in text.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("name", cli.SUBCOMMANDS)

@@ -28,7 +28,7 @@ def test_help_has_examples(argv, said, capsys):
     with pytest.raises(SystemExit) as ended:
         main(argv)
     assert ended.value.code == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     for words in said:
         assert words in text
 

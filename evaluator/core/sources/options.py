@@ -57,7 +57,7 @@ def header(text: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceOptions:
-    """The sources, their order of preference, and their connections."""
+    """Sources of readings. Their order of preference, and their connections."""
 
     metrics_source: tuple[str, ...] = option(
         "metricsSource",

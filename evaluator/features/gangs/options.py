@@ -16,7 +16,7 @@ _DEFAULT = GangTimings()
 
 @dataclass(frozen=True, kw_only=True)
 class WebhookOptions:
-    """The mutating admission webhook of gangs."""
+    """Webhook of gangs."""
 
     gang_webhook_port: int = option(
         "gangWebhookPort",

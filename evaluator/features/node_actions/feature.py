@@ -36,7 +36,7 @@ from plimsoll.flags import option
 
 @dataclass(frozen=True, kw_only=True)
 class NodeActionOptions(FeatureOptions):
-    """Which actions policies may take on nodes, and the limit of all policies together."""
+    """Actions on nodes. Which ones policies may take, and the limit of all policies together."""
 
     taints: bool = option(
         "taints",

@@ -39,7 +39,7 @@ from plimsoll.flags import option
 
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions(FeatureOptions):
-    """Which problems become conditions and Events."""
+    """Problems that agents find in logs. Which become conditions and Events."""
 
     problem_conditions: frozenset[str] = option(
         "problemConditions",

@@ -41,7 +41,7 @@ def _each(what: str, example: str, number: Callable[[str], int]) -> Callable[[st
 
 @dataclass(frozen=True, kw_only=True)
 class ScorerOptions(CongestionOptions, PigeonOptions, RewardOptions, SafeOptions, FeatureOptions):
-    """The scorers' flags."""
+    """Scorers."""
 
     scorers: tuple[str, ...] = option(
         "scorers",

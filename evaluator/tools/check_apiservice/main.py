@@ -35,7 +35,8 @@ exit status: 0 if the API is free or works, 1 if it belongs to another program, 
 The account needs to get apiservices; to compare certificates, also the secret.
 
 example:
-  plimsoll check-apiservice && kubectl apply --server-side -k deploy/custom-metrics-api
+  plimsoll check-apiservice &&
+    kubectl apply --server-side -k deploy/custom-metrics-api
 """
 
 

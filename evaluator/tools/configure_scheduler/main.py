@@ -34,7 +34,8 @@ plane node.
 """
 _EXAMPLES = """
 example:
-  ip=$(kubectl -n plimsoll get service plimsoll-evaluator -o jsonpath={.spec.clusterIP})
+  ip=$(kubectl -n plimsoll get service plimsoll-evaluator \\
+      -o jsonpath={.spec.clusterIP})
   plimsoll configure-scheduler --url=https://$ip:9001/scheduler --dry-run
   plimsoll configure-scheduler --url=https://$ip:9001/scheduler
   plimsoll configure-scheduler --undo

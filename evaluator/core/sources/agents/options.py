@@ -19,7 +19,7 @@ def account(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentOptions:
-    """The agents' port."""
+    """The port of agents."""
 
     agent_port: int = option(
         "agentPort", 9091, "port to which agents stream (gRPC)", metavar="PORT", parse=flags.port

@@ -44,7 +44,7 @@ _NAME = "congestion"
 
 @dataclass(frozen=True, kw_only=True)
 class CongestionOptions:
-    """Flags of this scorer."""
+    """Scorer `congestion`."""
 
     congestion_factor_max: int = option(
         "congestionFactorMax",

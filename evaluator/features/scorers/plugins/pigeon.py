@@ -182,7 +182,7 @@ def _resources(text: str) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class PigeonOptions:
-    """Flags of this scorer."""
+    """Scorer `pigeon`."""
 
     pigeon_objective: str = option(
         "pigeonObjective",

@@ -28,7 +28,7 @@ REWARD_CONFIG_MAP = "plimsoll-rewards"
 
 @dataclass(frozen=True, kw_only=True)
 class RewardOptions:
-    """Flags of this scorer. Missing data needs none: a kind without outcomes on a node has not failed there."""
+    """Scorer `reward`. Missing data needs none: a kind without outcomes on a node has not failed there."""
 
     reward_weight: float = option(
         "rewardWeight",

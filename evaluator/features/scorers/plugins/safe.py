@@ -142,7 +142,7 @@ def share(text: str) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class SafeOptions:
-    """Flags of this scorer."""
+    """Scorer `safe`."""
 
     safe_utilisation: float = option(
         "safeUtilisation",
