@@ -62,8 +62,12 @@ def rule():
 
 @pytest.fixture(scope="session")
 def parsed():
-    """Parse a policy given as for `tas`."""
-    return lambda *args, **kwargs: parse.parse(make_tas(*args, **kwargs), vocabulary=VOCABULARY)
+    """Parse a policy given as for `tas`, by default with the words of all features."""
+
+    def run(*args, vocabulary=VOCABULARY, **kwargs):
+        return parse.parse(make_tas(*args, **kwargs), vocabulary=vocabulary)
+
+    return run
 
 
 class RecordedRequest(NamedTuple):

@@ -18,7 +18,7 @@ def test_defaults_are_those_of_tas():
     assert settings.cert == "/etc/kubernetes/pki/ca.crt"
     assert settings.key == "/etc/kubernetes/pki/ca.key"
     assert settings.cacert == "/etc/kubernetes/pki/ca.crt"
-    assert (settings.agent_port, settings.ops_port, settings.evict) == (9091, 8080, False)
+    assert (settings.agent_port, settings.ops_port) == (9091, 8080)
 
 
 def test_tas_command_line_is_accepted():
@@ -45,8 +45,6 @@ def test_kubeconfig_is_read_from_the_environment_too():
         (["--syncPeriod=5"], "--syncPeriod: not a duration: '5'"),
         (["--staleAfter=soon"], "--staleAfter: not a duration"),
         (["--unsafe=perhaps"], "--unsafe: not a boolean: 'perhaps'"),
-        (["--evictLimit=0"], "--evictLimit: not a number of 1 or more: '0'"),
-        (["--evictLimit=-1"], "--evictLimit: not a number of 1 or more: '-1'"),
         (["--kubeQPS=0"], "--kubeQPS: not a number above 0: '0'"),
         (["--kubeQPS=nan"], "--kubeQPS: not a number above 0: 'nan'"),
         (["--v=x"], "--v: not a verbosity: 'x'"),
@@ -73,7 +71,6 @@ def test_mistake_exits_with_status_2_and_one_sentence(capsys, argv, sentence):
         (["--syncPeriod=0"], "--syncPeriod must be more than 0"),
         (["--syncPeriod=20s"], "--staleAfter must be at least twice --syncPeriod"),
         (["--staleAfter=9s"], "--staleAfter must be at least twice --syncPeriod"),
-        (["--evict", "--evictPeriod=0"], "--evictPeriod must be more than 0"),
         (["--leaseDuration=12500ms"], "--leaseDuration must be whole seconds"),
         (["--leaseDuration=8s"], "--renewDeadline must be less than --leaseDuration"),
         (["--retryPeriod=0"], "--retryPeriod must be more than 0"),
@@ -113,7 +110,7 @@ def test_service_account_needs_namespace_and_name(capsys, text):
 
 
 def test_smallest_valid_combination_is_accepted():
-    assert parse("--syncPeriod=1ms", "--staleAfter=2ms", "--evictPeriod=1ms").mistakes() == []
+    assert parse("--syncPeriod=1ms", "--staleAfter=2ms").mistakes() == []
 
 
 @pytest.mark.parametrize("word", ["--help", "-help", "-h"])

@@ -305,6 +305,7 @@ async def test_reports_lead_to_answers_labels_and_status(world):
         await world.process.said('msg="Filtered nodes for demo: none"')
 
 
+@pytest.mark.features("scorers", "pages")
 async def test_pod_is_kept_off_nodes_it_would_overload(world, tas):
     risky = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
     await world.api.policy(tas("calm", "default", dontschedule=[risky], deschedule=[risky]))
@@ -334,6 +335,7 @@ async def test_pod_is_kept_off_nodes_it_would_overload(world, tas):
         assert json.loads(text)["problems"] == []
 
 
+@pytest.mark.features("scorers", "status")
 async def test_policy_on_a_scorer_metric_names_the_missing_flag(world, tas):
     risky = {"metricname": "plimsoll_risk_cpu", "operator": "GreaterThan", "target": 0.3}
     await world.api.policy(tas("calm", "default", dontschedule=[risky]))

@@ -163,7 +163,7 @@ class Tree:
         folder.mkdir()
         (folder / "__init__.py").write_text("")
         (folder / "feature.py").write_text(module)
-        self.insert("features/registry.py", '    "pages",\n)', f'    "{name}",\n')
+        self.insert("features/registry.py", ')\n"""In the order', f'    "{name}",\n')
 
     def insert(self, module, before, text):
         """Insert a text into a module of the evaluator, before another."""
@@ -238,6 +238,7 @@ def test_violation_of_an_added_strategy_is_restored_from_its_label(fifth):
     """)
 
 
+@pytest.mark.features("status")
 def test_added_strategy_has_its_condition_events_and_effects(fifth):
     fifth.run("""
         from evaluator.features.status import plan
@@ -260,6 +261,7 @@ def test_added_strategy_has_its_condition_events_and_effects(fifth):
     """)
 
 
+@pytest.mark.features("pages")
 def test_added_strategy_is_explained_and_described(fifth):
     fifth.run("""
         from evaluator.features.pages.explain.nodes import nodes
@@ -281,6 +283,7 @@ def test_added_strategy_is_explained_and_described(fifth):
     """)
 
 
+@pytest.mark.features("node_actions")
 def test_actions_are_taken_for_an_added_strategy(fifth):
     fifth.run("""
         from evaluator.features.node_actions.plan import planning
@@ -304,6 +307,7 @@ def test_actions_are_taken_for_an_added_strategy(fifth):
     """)
 
 
+@pytest.mark.features("node_actions")
 def test_added_action_is_parsed(cordoning):
     cordoning.run("""
         made = policy({"dontschedule": RULES}, actions="cordon,taint")
@@ -320,6 +324,7 @@ def test_added_action_is_parsed(cordoning):
     """)
 
 
+@pytest.mark.features("node_actions")
 def test_added_action_is_described_and_restores_violations(cordoning):
     cordoning.run("""
         from evaluator.tools.check.advice import advice
@@ -337,6 +342,7 @@ def test_added_action_is_described_and_restores_violations(cordoning):
     """)
 
 
+@pytest.mark.features("node_actions")
 def test_actions_of_a_feature_that_is_not_in_the_list_are_unknown(cordoning):
     cordoning.run("""
         from evaluator.core.policy.vocabulary import merged

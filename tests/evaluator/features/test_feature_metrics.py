@@ -7,8 +7,15 @@ from evaluator.app import Service
 from evaluator.config import Settings
 from evaluator.features.registry import documented_metrics
 
+ON = {"evict": True, "gangs": True, "scorers": ("pigeon",)}
 
-@pytest.fixture(params=[{}, {"evict": True, "gangs": True, "scorers": ("pigeon",)}], ids=str)
+
+@pytest.fixture(
+    params=[
+        pytest.param({}, id="off"),
+        pytest.param(ON, id="on", marks=pytest.mark.features("evictions", "gangs", "scorers")),
+    ]
+)
 async def metrics(request, connect):
     settings = Settings(unsafe=True, bind_address="127.0.0.1", **request.param)
     return Service(settings, await connect("http://127.0.0.1:1")).core.metrics
@@ -41,6 +48,7 @@ async def test_counters_of_a_deleted_policy_are_removed(metrics):
     assert left == []
 
 
+@pytest.mark.features("evictions", "requeue")
 @pytest.mark.parametrize("given", [{}, {"evict": True, "nudge": False}], ids=str)
 async def test_kinds_of_all_actions_are_declared(given, connect):
     """Whatever the flags: the history offers them as filters, and a replica before this one may have done them."""

@@ -5,6 +5,7 @@ from prometheus_client import Counter
 from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.names import ObjectMeta
 from evaluator.core.model.node import Node
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.signals import Decided, wakes
 from tests.evaluator.core.loop.loop_world import KEY, STALE, DecisionLoopWorld
 from wire.codec import Delta
@@ -25,7 +26,9 @@ def test_scorer_metrics_are_never_subscribed_to(parsed, rule):
     world = DecisionLoopWorld()
     world.decider.extend(DecisionParts(required=frozenset({"used"})))
     on_scorers = [rule("plimsoll_risk GreaterThan 0"), rule("plimsoll_reward LessThan 1")]
-    world.know(parsed(dontschedule=[*on_scorers, rule("load1 GreaterThan 1")]))
+    derived = Vocabulary(derived=frozenset({"plimsoll_risk", "plimsoll_reward"}))
+    rules = [*on_scorers, rule("load1 GreaterThan 1")]
+    world.know(parsed(dontschedule=rules, vocabulary=derived))
     world.decider.evaluate()
     assert world.subscriptions.current.metrics == ("load1", "used")
     assert world.store.metrics == {"load1", "used"}

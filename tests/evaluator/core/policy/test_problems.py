@@ -8,6 +8,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import problems
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.problems import refusal_problem
+from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from evaluator.core.readings.column import Reading
 from evaluator.core.readings.polled import PolledReadings
 from evaluator.core.readings.store import Store
@@ -102,8 +103,9 @@ DELTAS = {
 def decided(parsed, rule):
     """The decision for a policy on m, and the table, over nodes in these states."""
 
-    def run(*states, starting=False, rules=("m GreaterThan 5",)):
-        policy = parsed(dontschedule=[rule(text) for text in rules])
+    def run(*states, starting=False, rules=("m GreaterThan 5",), vocabulary=NO_FEATURES):
+        rules = [rule(text) for text in rules]
+        policy = parsed(dontschedule=rules, vocabulary=vocabulary)
         store = Store(stale_after=30.0, started=NOW if starting else 0.0)
         store.subscribe(["m"])
         for number, state in enumerate(states):
@@ -175,7 +177,9 @@ def test_event_waits_until_similar_metrics_are_known(decided):
 
 
 def test_metric_of_a_scorer_is_not_looked_for(decided):
-    found = decided(HAS, rules=("m GreaterThan 5", "plimsoll_risk GreaterThan 1"))
+    derived = Vocabulary(derived=frozenset({"plimsoll_risk"}))
+    rules = ("m GreaterThan 5", "plimsoll_risk GreaterThan 1")
+    found = decided(HAS, rules=rules, vocabulary=derived)
     assert state(found)[0] == "True"
     assert found[0].not_found == ()
 

@@ -171,6 +171,7 @@ async def test_reading_of_a_node_ends_with_its_agent(fleet, source):
     await settled(asked, "health_metric", "empty")
 
 
+@pytest.mark.features("pages")
 async def test_prometheus_readings_decide_the_schedulers_answer(
     api, fleet, run, kubeconfig, tas, rule
 ):

@@ -6,6 +6,7 @@ import pytest
 
 from evaluator.core.policy.decide import Decisions, NotReadyError, decide
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.protocol import Args
 from evaluator.core.readings.store import Store
 from evaluator.features.extender import verbs
@@ -128,7 +129,8 @@ def test_no_answer_while_a_requested_node_is_pending(decisions, answer):
 
 def test_scorer_rules_are_evaluated_for_the_pod(parsed):
     rule = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
-    policy = parsed(dontschedule=[rule])
+    derived = Vocabulary(derived=frozenset({"plimsoll_risk"}))
+    policy = parsed(dontschedule=[rule], vocabulary=derived)
     known = decide([policy], NODES, Store(stale_after=30.0, started=0.0), now=NOW)
     args = ask()
 

@@ -317,6 +317,7 @@ def test_binary_file_is_not_text(tmp_path, capsys):
 
 
 @pytest.mark.e2e
+@pytest.mark.features("scorers", "node_actions", "memory")
 async def test_check_is_a_command_of_the_evaluator():
     command = (sys.executable, "-P", "-m", "evaluator", "check")
     folder = manifests.folder()
@@ -375,6 +376,7 @@ def test_policy_that_the_api_server_would_reject_is_an_error(strategies):
     assert found.findings.errors or not refused, refused
 
 
+@pytest.mark.features("scorers")
 def test_scorer_rule_is_described_per_pod_for_placement_only(check):
     risk = {"metricname": "plimsoll_risk", "operator": "GreaterThan", "target": 0.3}
     ranked = {"metricname": "plimsoll_risk", "operator": "LessThan"}
@@ -409,6 +411,7 @@ def acting(strategies, **annotations):
     return made
 
 
+@pytest.mark.features("node_actions")
 def test_actions_on_nodes_are_described(check):
     strategies = {"deschedule": [{**RULE, "clearAfter": "1m"}]}
     status, lines = check(
@@ -425,12 +428,14 @@ def test_actions_on_nodes_are_described(check):
     )
 
 
+@pytest.mark.features("node_actions")
 def test_invalid_action_is_an_error(check):
     status, lines = check(acting({"dontschedule": [RULE]}, actions="taint", max_nodes="many"))
     assert status == 1
     assert any("annotation plimsoll.io/max-nodes: 'many' is neither" in line for line in lines)
 
 
+@pytest.mark.features("node_actions")
 def test_taint_without_clear_after_is_a_warning(check):
     status, lines = check(acting({"dontschedule": [RULE]}, actions="taint"))
     assert status == 0

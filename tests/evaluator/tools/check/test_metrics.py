@@ -141,7 +141,11 @@ def test_counter_of_the_kernel_is_recognised_by_its_name(warned):
         ("memory_headroom_ratio LessThan 0", "LessThan 0 is never true"),
         ("memory_headroom_ratio GreaterThan -1", "GreaterThan -1 is always true"),
         ("health_metric Equals 3", "is between 0 and 2, so Equals 3 is never true"),
-        ("plimsoll_risk GreaterThan 30", "GreaterThan 30 is never true: write 0.3 for 30 %"),
+        pytest.param(
+            "plimsoll_risk GreaterThan 30",
+            "GreaterThan 30 is never true: write 0.3 for 30 %",
+            marks=pytest.mark.features("scorers"),
+        ),
         ("node_condition_Ready Equals 2", "Equals 2 is never true"),
         ("memory_MemAvailable_bytes LessThan 10", "write 10Gi or 10Mi for a larger unit"),
     ],
