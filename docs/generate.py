@@ -69,6 +69,7 @@ def pages() -> Iterator[tuple[Path, str]]:
         "shipped-rules.md": shipped_rules_page(),
         "compatibility.md": compatibility.page(),
         "security-tests.md": promises.page(_table),
+        "walks.md": reactions.walks(),
     }
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"

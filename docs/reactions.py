@@ -1,7 +1,8 @@
-"""The table of signals for docs/architecture.md: what is published where, and what reacts to it."""
+"""The table of signals for docs/architecture.md, and the page of walks: what leads to what in the code."""
 
 import ast
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,6 +41,21 @@ def table() -> Iterator[str]:
         by = ", ".join(f"`{name}`" for name in published.get(signal, ()))
         reacts = ", ".join(_marked(name) for name in dict.fromkeys(connected.get(signal, ())))
         yield f"| `{signal.__name__}` | {when} | {by} | {reacts} |"
+
+
+def walks() -> Iterator[str]:
+    """Yield the page of the walks in docs/walks.toml."""
+    yield "# Five walks through the code"
+    yield ""
+    yield "For contributors."
+    yield ""
+    yield 'Each row leads to the next: by a call, or as its last column says. "keeps for": the next function reads what'
+    yield "this one stores. A signal leads to one of its reactions in the [table of signals](architecture.md#signals)."
+    for title, walk in tomllib.loads((ROOT / "docs/walks.toml").read_text()).items():
+        yield from ("", f"## {title}", "", "| function | module | then |", "|---|---|---|")
+        for function, module, then in walk["steps"]:
+            shown = f"`{then}`" if then[:1].isupper() else then
+            yield f"| `{function}` | `{module}` | {shown} |"
 
 
 def _order(signal: type[Signal]) -> tuple[bool, int, str]:

@@ -17,7 +17,7 @@ SECTIONS = {
     "Switch from": ("switching-from-tas", "switching-from-node-exporter", "node-problem-detector", "custom-metrics", "tas-compatibility", "gangs-comparison"),
     "Features": ("agent", "gangs", "scorers", "adding-a-scorer", "gpu"),
     "Operate": ("operations", "alerts", "troubleshooting", "upgrade", "uninstall", "performance"),
-    "Reference": ("flags", "collectors", "metrics", "shipped-rules", "compatibility", "placement", "architecture", "security-tests", "decisions"),
+    "Reference": ("flags", "collectors", "metrics", "shipped-rules", "compatibility", "placement", "architecture", "walks", "security-tests", "decisions"),
 }  # fmt: skip
 """Pages by section; others are listed below More."""
 _SOURCE = "source/"

@@ -1,4 +1,4 @@
-"""The evaluator's functions of the first walk of docs/architecture.md run, from a report to the answer."""
+"""The evaluator's functions of the first walk of docs/walks.md run, from a report to the answer."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Each walk of docs/architecture.md can be followed from one row to the next, without a search."""
+"""Each walk of docs/walks.md can be followed from one row to the next, without a search."""
 
 import ast
 import itertools
@@ -68,7 +68,7 @@ def follows(here, there):
                 "evaluator/core/sources/agents/"
             )
         case signal:
-            by, reactions = signals()[signal.strip("`")]
+            by, reactions = signals()[signal]
             return here.function in by and there.function in reactions
 
 

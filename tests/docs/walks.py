@@ -1,6 +1,7 @@
-"""The walks and the table of signals of docs/architecture.md."""
+"""The walks of docs/walks.md, and the table of signals of docs/architecture.md."""
 
 import re
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,8 +16,8 @@ class Step(NamedTuple):
     then: str
 
 
-def text():
-    return (ROOT / "docs/architecture.md").read_text()
+def text(name):
+    return (ROOT / "docs" / name).read_text()
 
 
 def rows(table):
@@ -26,19 +27,18 @@ def rows(table):
 
 
 def walks():
-    """The steps of each walk, by its heading."""
-    section = text().partition("## Five walks")[2].partition("\n## ")[0]
-    found = {}
-    for part in section.split("\n### ")[1:]:
-        heading, _, table = part.partition("\n")
-        cells = [[*row, ""][:3] for row in rows(table)]
-        found[heading] = [Step(f.strip("`"), m.strip("`"), then) for f, m, then in cells]
-    return found
+    """The steps of each walk, by its title."""
+    found = tomllib.loads(text("walks.toml"))
+    return {title: [Step(*step) for step in walk["steps"]] for title, walk in found.items()}
 
 
 def signals():
     """By signal, the functions that publish it and those that react."""
-    table = text().partition("<!-- signals: begin -->")[2].partition("<!-- signals: end -->")[0]
+    table = (
+        text("architecture.md")
+        .partition("<!-- signals: begin -->")[2]
+        .partition("<!-- signals: end -->")[0]
+    )
     return {
         name.strip("`"): (re.findall(r"`([\w.]+)`", by), re.findall(r"`([\w.]+)`", reactions))
         for name, _when, by, reactions in ([*row, "", ""][:4] for row in rows(table))
