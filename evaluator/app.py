@@ -26,10 +26,12 @@ class Service:
 
     def __init__(self, settings: Settings, api: Kube) -> None:
         """Raises TlsError for unusable certificates, QueriesError, and what `wire` of a feature raises."""
-        self.core = core = Core(settings.of(CoreOptions), api, VOCABULARY)
+        self.core = core = Core(settings.options_of(CoreOptions), api, VOCABULARY)
         self._wired: dict[str, Wired] = {}
         for feature in FEATURES:
-            self._wired[feature.name] = wired = feature.wire(core, settings.of(feature.options))
+            self._wired[feature.name] = wired = feature.wire(
+                core, settings.options_of(feature.options)
+            )
             core.add(wired, feature.name)
         core.signals.connect(wakes(FreezeWhenReady(core.loop.is_ready).look, Decided))
         self.agents = core.agents()

@@ -19,7 +19,7 @@ PARTS: tuple[type[FeatureOptions], ...] = (CoreOptions, *(f.options for f in FEA
 class _Parts:
     """Takes a settings object apart: no part of the evaluator sees the flags of another."""
 
-    def of(self, part: type[T]) -> T:
+    def options_of(self, part: type[T]) -> T:
         """Return the flags of the core or of one feature."""
         return part(**{field.name: getattr(self, field.name) for field in fields(part)})
 
@@ -28,11 +28,11 @@ class _Parts:
         taken: dict[int, str] = {}
         errors: list[str] = []
         for part in PARTS:
-            options = self.of(part)
+            options = self.options_of(part)
             errors += options.mistakes(taken, VOCABULARY)
             taken |= options.ports()
         for feature in FEATURES:
-            errors += feature.check(self.of(feature.options))
+            errors += feature.check(self.options_of(feature.options))
         return errors
 
 

@@ -122,7 +122,7 @@ async def core(tmp_path):
     (tmp_path / "config").write_text(yaml.safe_dump(config))
     api = await Kube.connect(str(tmp_path / "config"))
     settings = Settings(unsafe=True, lease_namespace="default", leader_elect=False)
-    yield Core(settings.of(CoreOptions), api, NO_FEATURES)
+    yield Core(settings.options_of(CoreOptions), api, NO_FEATURES)
     await api.close()
     await server.close()
 

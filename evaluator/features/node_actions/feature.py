@@ -164,7 +164,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
             *wakes(taints.start_over, LeadershipGained),
             *wakes(of_policies.start_over, LeadershipGained),
         ),
-        decides=[DecisionParts(records=Records(own_prefixes(options.taint_prefix)).of)],
+        decides=[DecisionParts(records=Records(own_prefixes(options.taint_prefix)).by_record)],
         loops=loops,
         effects=ActionEffects(options.max_acted_nodes),
         policy_part=shown.part,

@@ -155,7 +155,7 @@ class Records:
     def __init__(self, prefixes: tuple[str, ...]) -> None:
         self._prefixes = prefixes
 
-    def of(self, node: Node) -> dict[str, str]:
+    def by_record(self, node: Node) -> dict[str, str]:
         """Return our taints and conditions of a node, by record."""
         records: dict[str, str] = {}
         for taint in node.spec.taints or ():

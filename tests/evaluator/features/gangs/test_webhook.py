@@ -85,7 +85,10 @@ async def start(pair):
             metrics = Metrics()
             told = Settings(cert=str(cert), key=str(key), gang_webhook_port=9443, **flags)
             server = webhook.server(
-                told.of(CoreOptions), told.of(GangOptions), metrics, GangMetrics(metrics.registry)
+                told.options_of(CoreOptions),
+                told.options_of(GangOptions),
+                metrics,
+                GangMetrics(metrics.registry),
             )
             (address,) = await server.listen([Address("127.0.0.1", 0)])
             stack.push_async_callback(server.close)
