@@ -1,4 +1,6 @@
-"""The annotations of a policy about its memory: `plimsoll.io/memory`, the half-life, and `plimsoll.io/flapping`."""
+"""The annotations of a policy about its memory: `plimsoll.io/memory`, the half-life, `plimsoll.io/flapping` and
+`plimsoll.io/memory-observed`.
+"""
 
 import math
 import re
@@ -15,6 +17,9 @@ from plimsoll.text import shown
 
 FLAPPING = "plimsoll.io/flapping"
 OFF = "off"
+OBSERVED = "plimsoll.io/memory-observed"
+COUNT = "count"
+"""Its one value: violations of the policy count while it is only observed."""
 FLAPPING_ABOVE = 3.0
 """The score above which a node flaps, by default: its fourth violation in a short time."""
 SHORTEST, LONGEST = 3600.0, 3650 * 86400.0
@@ -25,10 +30,18 @@ _UNITS = {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 @dataclass(frozen=True, slots=True)
 class Memory(ActionPart):
-    """The memory of one policy. `half_life`: seconds, 0 if it has none. `flapping_above`: infinity if nodes never flap."""
+    """The memory of one policy. `half_life`: seconds, 0 if it has none. `flapping_above`: infinity if nodes never flap.
+
+    `count_observed`: violations count while the policy is only observed, too.
+    """
 
     half_life: float = 0.0
     flapping_above: float = FLAPPING_ABOVE
+    count_observed: bool = False
+
+    def counts(self, policy: Policy) -> bool:
+        """Return whether violations of the policy change scores now; those of an observed policy are kept and decay."""
+        return bool(self.half_life) and (self.count_observed or not policy.observed)
 
     def records(self, policy: Policy, strategy: StrategyName) -> Iterator[tuple[str, str]]:
         """Yield the record of a violation that was counted and goes on: after a restart it is not counted again.
@@ -36,7 +49,7 @@ class Memory(ActionPart):
         It does not name the strategy: of several, it is the first one.
         """
         first = next((name for name in COMPLIANCE if name in policy.strategies), None)
-        if self.half_life and strategy is first:
+        if self.counts(policy) and strategy is first:
             yield record(policy.key), VIOLATED
 
     def described(self, policy: Policy) -> Iterator[str]:
@@ -46,8 +59,9 @@ class Memory(ActionPart):
             flapping = (
                 "" if math.isinf(above) else f"; above {above:g} it flaps, and stays violated"
             )
+            observed = ", also while the policy is only observed" if self.count_observed else ""
             yield (
-                f"memory: each violation adds 1 to violation_score_{policy.key.name} of the node, which halves in "
+                f"memory: each violation{observed} adds 1 to violation_score_{policy.key.name} of the node, which halves in "
                 f"{format_duration(self.half_life)}{flapping}"
             )
 
@@ -65,6 +79,7 @@ def parse(
 ) -> Memory:
     """Return the memory of a policy; errors are added to `problems`, and then it has none."""
     half_life, above = annotations.get(ANNOTATION), annotations.get(FLAPPING)
+    observed = annotations.get(OBSERVED)
     seconds = 0.0
     if half_life is not None and not (seconds := _seconds(str(half_life).strip())):
         problems.append(
@@ -79,7 +94,14 @@ def parse(
         level = FLAPPING_ABOVE
     if above is not None and half_life is None:
         problems.append(f"annotation {FLAPPING}: it needs {ANNOTATION}, which keeps the score")
-    return Memory(half_life=seconds, flapping_above=level)
+    counts = observed is not None and str(observed).strip() == COUNT
+    if observed is not None and not counts:
+        problems.append(
+            f"annotation {OBSERVED}: {shown(observed)} is not {COUNT}: nothing is counted while the policy is observed"
+        )
+    if observed is not None and half_life is None:
+        problems.append(f"annotation {OBSERVED}: it needs {ANNOTATION}, which keeps the score")
+    return Memory(half_life=seconds, flapping_above=level, count_observed=counts)
 
 
 MEMORY = NodeActions((), parse)

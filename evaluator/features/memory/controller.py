@@ -111,10 +111,12 @@ class Transitions:
 
     def _after(self, node: str, memory: NodeMemory, verdicts: Mapping[str, str]) -> NodeMemory:
         by_key = {_key(name): verdict for name, verdict in verdicts.items()}
+        half_lives, counting = self._memories.half_lives, self._memories.counting
+        undecided = {key for key, verdict in by_key.items() if verdict == _UNDECIDED}
         return memory.after(
-            [key for key, verdict in by_key.items() if verdict == _VIOLATED],
-            [key for key, verdict in by_key.items() if verdict == _UNDECIDED],
-            self._memories.half_lives,
+            [key for key, verdict in by_key.items() if verdict == _VIOLATED and key in counting],
+            undecided | (half_lives.keys() - counting),
+            half_lives,
             self._wall(),
             partial(self._devices, node),
         )
@@ -152,10 +154,13 @@ def _key(name: str) -> PolicyKey:
 
 
 def _verdicts(decisions: Decisions, memories: Memories) -> tuple[LabelAssignment, ...]:
-    """Return the nodes that violate each policy with a memory, and those without a verdict."""
+    """Return the nodes that violate each policy with a memory, and those without a verdict: all, of one that does not count."""
     found = []
     nodes = decisions.table.nodes
     for key in sorted(memories.half_lives.keys() & decisions.policies.keys()):
+        if key not in memories.counting:
+            found.append(LabelAssignment(str(key), _UNDECIDED, NodeMask(nodes, nodes.all)))
+            continue
         decision = decisions.policies[key]
         states = [decision.states[name] for name in COMPLIANCE if name in decision.states]
         violated = union((state.found.violated for state in states), nodes)

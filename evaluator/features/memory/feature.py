@@ -86,7 +86,10 @@ class MemoryReport:
         if not memory.half_life:
             return PolicyPart()
         names = self._memories.flapping(policy.key)
-        if not names:
+        if policy.observed:
+            text = f"only observed: no node is held, scores {'count' if memory.count_observed else 'are kept'} and decay"
+            condition = PolicyCondition(NODES_FLAPPING, "False", "Observed", text)
+        elif not names:
             text = f"no node has a score above {memory.flapping_above:g}"
             condition = PolicyCondition(NODES_FLAPPING, "False", "NoneFlaps", text)
         else:

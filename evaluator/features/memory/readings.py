@@ -35,6 +35,7 @@ class Memories:
         self._of_node: dict[str, NodeMemory] = {}
         self._by_policy: dict[PolicyKey, dict[str, Score]] = {}
         self._half_lives: Mapping[PolicyKey, float] | None = None
+        self._counting: frozenset[PolicyKey] = frozenset()
         self._flapping: dict[PolicyKey, Sequence[str]] = {}
 
     def policies_changed(self) -> None:
@@ -65,14 +66,22 @@ class Memories:
 
     @property
     def half_lives(self) -> Mapping[PolicyKey, float]:
-        """The half-lives of the policies that have a memory and are enforced (seconds); the same object until policies change."""
+        """The half-lives of the policies that have a memory (seconds); the same object until policies change."""
         if self._half_lives is None:
-            enforced = (policy for policy in self._policies().values() if not policy.observed)
-            parts = ((policy.key, policy.actions.part(Memory).half_life) for policy in enforced)
-            self._half_lives = {key: half_life for key, half_life in parts if half_life}
+            parts = [(policy, policy.actions.part(Memory)) for policy in self._policies().values()]
+            self._half_lives = {
+                policy.key: part.half_life for policy, part in parts if part.half_life
+            }
+            self._counting = frozenset(policy.key for policy, part in parts if part.counts(policy))
             for key in self._flapping.keys() - self._half_lives.keys():
                 del self._flapping[key]
         return self._half_lives
+
+    @property
+    def counting(self) -> frozenset[PolicyKey]:
+        """The policies whose violations change scores; scores of the others in `half_lives` are kept and decay."""
+        _ = self.half_lives
+        return self._counting
 
     def memory_of(self, key: PolicyKey) -> Memory | None:
         """Return the memory of a policy; None if there is no such policy, or it has none."""

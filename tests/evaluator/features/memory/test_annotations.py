@@ -62,3 +62,16 @@ def test_score_in_a_rule_is_of_a_policy_of_the_same_namespace_unless_it_names_on
     assert found.metrics == {metric}
     assert found.measured_metrics == frozenset()  # no source is asked for it
     assert found.per_pod_metrics == frozenset()
+
+
+def test_observed_policies_count_with_the_annotation_only(tas):
+    memory = {"plimsoll.io/memory": "30d"}
+    found = policy(tas, memory | {"plimsoll.io/memory-observed": "count"})
+    assert found.actions.part(Memory).count_observed
+    assert not found.problems
+    found = policy(tas, memory | {"plimsoll.io/memory-observed": "yes"})
+    (problem,) = found.problems
+    assert "'yes' is not count: nothing is counted while the policy is observed" in problem
+    assert not found.actions.part(Memory).count_observed
+    (problem,) = policy(tas, {"plimsoll.io/memory-observed": "count"}).problems
+    assert "needs plimsoll.io/memory" in problem

@@ -376,3 +376,77 @@ async def test_node_deleted_before_its_score_is_written_costs_no_other_node_its_
     for node in ("a", "b"):
         await world.write_node(node)
     assert (await world.annotation("a"), await world.score("b")) == (None, 1.0)
+
+
+def edited(world, **annotations):
+    """Give the policy annotations, by names without their prefix."""
+    made = make_tas("demo", dontschedule=[make_rule("m Equals 1")])
+    named = {f"plimsoll.io/{name.replace('_', '-')}": text for name, text in annotations.items()}
+    made["metadata"]["annotations"] = {"plimsoll.io/memory": "30d"} | named
+    world.policy = parse.parse(made, vocabulary=VOCABULARY)
+    world.cluster.policies.put(world.policy)
+
+
+async def test_scores_of_an_observed_policy_are_kept_and_decay_and_no_node_is_written(world):
+    await world.decide(a=1.0, b=0.0)
+    text = await world.annotation()
+    edited(world, enforcement="observe")
+    for values in ({}, {"a": 0.0, "b": 1.0}, {"a": 1.0}, {"a": 0.0}):
+        world.now += HOUR
+        await world.decide(**values)
+    assert (await world.annotation(), await world.annotation("b")) == (text, None)
+    assert world.writes() == 1
+    world.now = BEGIN + 30 * 86_400
+    column = world.memories.column("violation_score_ns_demo", world.cluster.names, world.now)
+    assert column.values.tolist() == [0.5, 0.0]
+    edited(world)
+    await world.decide(b=1.0)
+    assert (await world.score("a"), await world.score("b")) == (1.0, 1.0)
+    assert "violated" not in json.loads(await world.annotation())["scores"]["ns/demo"]
+
+
+async def test_observed_policy_holds_no_flapping_node_but_its_score_counts_when_enforced_again(
+    world,
+):
+    report = MemoryReport(
+        world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
+    )
+    for _ in range(4):
+        await world.decide(a=1.0, b=0.0)
+        await world.decide(a=0.0)
+    for annotations in ({}, {"memory_observed": "count"}):
+        edited(world, enforcement="observe", **annotations)
+        assert not await world.decide()
+        (condition,) = report.part(world.latest.policies[KEY]).conditions
+        assert (condition.status, condition.reason) == ("False", "Observed")
+        assert report.listed(world.latest.policies[KEY]) == {"flapping": []}
+        if not annotations:
+            edited(world)
+            assert not await world.decide()
+            await world.decide(a=1.0)
+            assert (await world.decide(a=0.0)).keys() == {"a"}
+            assert await world.score() == 5.0
+
+
+async def test_observed_policy_counts_violations_with_the_annotation(world):
+    edited(world, enforcement="observe", memory_observed="count")
+    for _ in range(6):
+        await world.decide(a=1.0, b=0.0)
+        await world.decide(a=0.0)
+    assert await world.score() == 6.0
+    assert world.writes() == 12
+
+
+async def test_stale_violation_of_an_observed_policy_is_not_restored(world):
+    await world.decide(a=1.0, b=0.0)
+    edited(world, enforcement="observe")
+    world.start()
+    assert not await world.decide(a=0.0)
+
+
+async def test_scores_of_a_deleted_policy_are_forgotten_with_the_next_write(world):
+    await world.decide(a=1.0, b=0.0)
+    world.cluster.policies.drop(world.policy)
+    await world.decide(a=0.0)
+    await world.write_node("a")
+    assert await world.annotation() is None
