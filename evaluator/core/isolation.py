@@ -17,6 +17,7 @@ from prometheus_client import Counter
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
+from plimsoll.steps import Steps
 
 log = logs.get(__name__)
 
@@ -80,6 +81,12 @@ class Part:
         failing = self._failing.get(key)
         return 0.0 if failing is None else max(0.0, failing.until - self._clock())
 
+    def until_retry(self) -> float | None:
+        """Return the seconds until an object that is left alone may be handled again; None if there is none."""
+        now = self._clock()
+        later = (one.until - now for one in self._failing.values() if one.until > now)
+        return min(later, default=None)
+
     def succeeded(self, key: Hashable) -> None:
         """An object was handled."""
         if self._failing or self._since is not None:
@@ -126,6 +133,10 @@ class Part:
         self.succeeded(key)
         return found
 
+    def attempt(self, key: Hashable, handle: Callable[[], T], otherwise: T) -> T:
+        """Return what `handle` returns for an object; `otherwise` if it raises, and while the object is left alone."""
+        return otherwise if self.is_resting(key) else self.run(key, handle, otherwise)
+
     @contextmanager
     def isolated(self, key: Hashable) -> Iterator[None]:
         """Handle an object within: an exception ends the block and is noted."""
@@ -136,13 +147,15 @@ class Part:
         else:
             self.succeeded(key)
 
-    def steps(self, key: Hashable, steps: Iterator[None]) -> Iterator[None]:
-        """Yield from the steps of handling an object; they end at what they raise."""
+    def steps(self, key: Hashable, steps: Steps[T]) -> Steps[T | None]:
+        """Yield from the steps of handling an object and return their result; they end at what they raise, with None."""
         while True:
             try:
                 next(steps)
-            except StopIteration:
-                return self.succeeded(key)
+            except StopIteration as done:
+                self.succeeded(key)
+                found: T = done.value
+                return found
             except Exception:  # noqa: BLE001
                 self.failed(key)
                 return None

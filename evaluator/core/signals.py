@@ -10,7 +10,7 @@ counted, and costs the other reactions nothing.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import NodeScores
@@ -277,34 +278,10 @@ def _name(handle: Callable[..., object]) -> str:
     return f"{type(owner).__name__}.{name}" if owner is not None else name
 
 
-class Guard(Protocol):
-    """Takes what reactions raise, as `isolation.Part`."""
-
-    def run(self, key: Hashable, handle: Callable[[], object], otherwise: object) -> object:
-        """Return what `handle` returns; `otherwise` if it raises."""
-        ...
-
-    def steps(self, key: Hashable, steps: Iterator[None]) -> Iterator[None]:
-        """Yield from steps; they end at what they raise."""
-        ...
-
-
-class Unguarded:
-    """Raises what reactions raise to the publisher, for tests of one part."""
-
-    def run(self, _key: Hashable, handle: Callable[[], object], _otherwise: object) -> object:
-        """Return what `handle` returns."""
-        return handle()
-
-    def steps(self, _key: Hashable, steps: Iterator[None]) -> Iterator[None]:
-        """Return the steps."""
-        return steps
-
-
 class Signals:
     """Passes signals on to the reactions that were connected."""
 
-    def __init__(self, guard: Callable[[str], Guard] = lambda _name: Unguarded()) -> None:
+    def __init__(self, guard: Callable[[str], Guard] = lambda _name: UNGUARDED) -> None:
         """`guard` returns what takes what a reaction of this name raises."""
         self._guard = guard
         self._reactions: dict[type[Signal], list[tuple[Reaction, Guard]]] = defaultdict(list)
@@ -332,7 +309,7 @@ class Signals:
             for reaction, guard in self._reactions.get(type(signal), ())
         ]
         for guard, steps in results:
-            if isinstance(steps, Iterator):
+            if isinstance(steps, Generator):
                 yield from guard.steps(key, steps)
 
 

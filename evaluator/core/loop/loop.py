@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.isolation import Isolation
 from evaluator.core.loop.followers import PolicyGauges, log_changes, release
 from evaluator.core.loop.subscription import (
@@ -135,6 +136,7 @@ class DecisionLoop:
         self._holds: list[Holds] = []
         self._signals = cluster.signals
         self._stuck = isolation.stuck if isolation is not None else tuple
+        self._part: Guard = isolation.part("decisions") if isolation is not None else UNGUARDED
         self._pace = Pace(slice_, wait=self._until_answered)
         self._gauges = PolicyGauges(metrics)
         self._clock = clock
@@ -301,6 +303,7 @@ class DecisionLoop:
                 peers=self._peers,
                 without_departed=self._without_departed,
                 holds=self._held if self._holds else None,
+                guard=self._part,
             )
         )
         if self._decisions is not before:
@@ -391,6 +394,7 @@ def _own_labels(node: Node) -> Mapping[str, str]:
 def waiting_for(cluster: ClusterCache, decisions: Decisions) -> list[str]:
     """Return what is missing before these decisions may be used for the first time."""
     # Most policies share one set object of unreported nodes.
-    unreported = frozenset[str]().union(*{d.unreported for d in decisions.policies.values()})
+    decided = (one for one in decisions.policies.values() if not one.undecided)
+    unreported = frozenset[str]().union(*{one.unreported for one in decided})
     reports = [f"the first report of {counted(len(unreported), 'node')}"] if unreported else []
     return [*cluster.waiting_for, *reports]

@@ -8,20 +8,29 @@ changes by identity.
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex
 from evaluator.core.policy import durations, labeling, problems
 from evaluator.core.policy import ranking as scheduleonmetric
 from evaluator.core.policy.durations import PreviousState, StrategyState
 from evaluator.core.policy.evaluate import MetricTable
-from evaluator.core.policy.label_sets import AppliedLabels, LabelsOf, assignments_of, merged
+from evaluator.core.policy.label_sets import (
+    AppliedLabels,
+    LabelAssignment,
+    LabelAssignments,
+    LabelsOf,
+    assignments_of,
+    merged,
+)
 from evaluator.core.policy.ranking import Ranking
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
-from evaluator.core.policy.types import VIOLATING, Policy, Rule, comparisons
+from evaluator.core.policy.types import LABEL, VIOLATING, Policy, Rule, comparisons
 from evaluator.core.policy.violations import MissingReadings, ViolationReasons
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
@@ -45,6 +54,11 @@ Holds = Callable[[Policy, NodeIndex, float], Mask | None]
 
 Called once per decision for each policy with a strategy that determines compliance.
 """
+
+KEPT = "an internal error: this is the last decision before it, not one on the readings of now; the evaluator's log has the error"
+"""The problem of a policy whose decision raised; the text is constant (used in Events)."""
+UNDECIDED = "an internal error: the policy is not decided, its pods wait, and what it set on nodes stays; the evaluator's log has the error"
+"""The same of a policy without an earlier decision."""
 
 _STEP = 50
 """Decisions taken over in one step."""
@@ -77,6 +91,8 @@ class Decision:
     missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
     unreported: frozenset[str] = frozenset()
     states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
+    undecided: bool = False
+    """Whether its first decision raised: its pods wait, and what it set on nodes stays."""
     lasts: bool = field(default=False, compare=False)
     """Whether all but the ranking and contested labels stays the same while `Policy.inputs` do."""
 
@@ -131,13 +147,15 @@ def decide(
     peers: PeerColumns | None = None,
     without_departed: WithoutDeparted = as_read,
     holds: Holds | None = None,
+    guard: Guard = UNGUARDED,
 ) -> Decisions:
     """Evaluate policies over the nodes of the cluster at `now` (seconds, the store's clock).
 
     The order of policies, nodes and reports makes no difference. `before` matters for rules with `for` or `clearAfter`,
     and for nodes that have not reported a metric yet (after startup, or when an edit adds a metric): they keep their
     labels. `labels_of` is used for nodes that are not in `before`. `peers` computes peer metrics; by default all nodes are
-    peers. `holds`: nodes that stay in violation although no rule matches.
+    peers. `holds`: nodes that stay in violation although no rule matches. `guard` takes what the decision of one policy
+    raises: the policy keeps its last one.
     """
     return finished(
         deciding(
@@ -150,6 +168,7 @@ def decide(
             peers=peers,
             without_departed=without_departed,
             holds=holds,
+            guard=guard,
         )
     )
 
@@ -165,6 +184,7 @@ def deciding(
     peers: PeerColumns | None = None,
     without_departed: WithoutDeparted = as_read,
     holds: Holds | None = None,
+    guard: Guard = UNGUARDED,
 ) -> Steps[Decisions]:
     """`decide()` in small steps, so that the caller can yield to the event loop between them.
 
@@ -186,29 +206,25 @@ def deciding(
         if not _same([policy.strategies for policy in ordered], known_strategies):
             compared = yield from comparisons(ordered)
         for metric, rules in compared.items():
-            columns[metric] = readings.column(metric, names, now)
-            column = table.prepare(metric, before.table)
-            for rule in rules:
-                column.matches(rule)
-            if (earlier := before.table.prepared.get(metric)) is None:
-                changed.add(metric)
-            else:
-                changed.update(column.changes(earlier))
+            compare = partial(_compare, readings, table, columns, metric, rules, before.table, now)
+            changed.update(guard.attempt(f"metric {metric}", compare, (metric,)))
             yield
         expiry = readings.next_expiry(now)
     history = _History(before, table, labels_of, holds, changed)
     made = []
     for number, policy in enumerate(ordered):
-        staying, held = without_departed(policy, table), history.held(policy, now)
-        decision = None
-        if held is None and staying is table:
-            decision = yield from history.lasting(policy)
+        attempt, decision = _Attempt(policy.key, id(policy.strategies)), None
+        if not guard.rest(attempt):
+            steps = _decided(policy, table, without_departed, history, now=now)
+            decision = yield from guard.steps(attempt, steps)
         if decision is None:
-            decision = yield from _decision(policy, table, staying, held, history, now=now)
+            expiry = min(expiry, now + guard.rest(attempt))
+            decision = guard.run(attempt.policy, partial(history.kept, policy), None)
+        elif not decision.lasts:
+            expiry = min(expiry, *(state.due for state in decision.states.values()), np.inf)
+        if number % _STEP == 0:
             yield
-        elif number % _STEP == 0:
-            yield
-        made.append(decision)
+        made.append(decision or _undecided(policy, names, {}))
     known, labels, clashes = before.enforced, before.labels, before.clashes
     enforced = {one.policy.key: one.labels for one in made if not one.policy.observed}
     if (
@@ -227,9 +243,66 @@ def deciding(
         for decision in made
     }
     yield
-    due = [s.due for decision in made if not decision.lasts for s in decision.states.values()]
-    until = min(expiry, *due, np.inf)
-    return Decisions(table, decided, labels, until, compared, clashes)
+    return Decisions(table, decided, labels, expiry, compared, clashes)
+
+
+def _undecided(policy: Policy, nodes: NodeIndex, labels: NodeLabels) -> Decision:
+    """Return the decision of a policy without one: its pods wait."""
+    return Decision(
+        replace(policy, strategies={}),
+        labels=labels,
+        problems=(*policy.problems, UNDECIDED),
+        stable_problems=(UNDECIDED,),
+        unreported=frozenset(nodes),
+        undecided=True,
+    )
+
+
+class _Attempt(NamedTuple):
+    """A policy as it is specified: an edited one is decided at once, also after a failure."""
+
+    policy: PolicyKey
+    specification: int
+
+    def __str__(self) -> str:
+        return str(self.policy)
+
+
+def _compare(
+    readings: Readings,
+    table: MetricTable,
+    columns: dict[str, Column],
+    metric: str,
+    rules: Sequence[Rule],
+    before: MetricTable,
+    now: float,
+) -> Sequence[object]:
+    """Add the column of a metric to `columns` and compare it with all targets; return the inputs of policies that differ."""
+    columns[metric] = readings.column(metric, table.nodes, now)
+    column = table.prepare(metric, before)
+    for rule in rules:
+        column.matches(rule)
+    earlier = before.prepared.get(metric)
+    return (metric,) if earlier is None else [*column.changes(earlier)]
+
+
+def _decided(
+    policy: Policy,
+    table: MetricTable,
+    without_departed: WithoutDeparted,
+    history: "_History",
+    *,
+    now: float,
+) -> Steps[Decision]:
+    """Return the decision of a policy: the previous one if it lasts."""
+    staying, held = without_departed(policy, table), history.held(policy, now)
+    if held is None and staying is table:
+        lasting = yield from history.lasting(policy)
+        if lasting is not None:
+            return lasting
+    decision = yield from _decision(policy, table, staying, held, history, now=now)
+    yield
+    return decision
 
 
 def _same(one: Sequence[object], other: Sequence[object]) -> bool:
@@ -281,6 +354,45 @@ class _History:
         if labels is known.labels and known.ranking is None and known.policy is policy:
             return known
         return replace(known, policy=policy, ranking=_ranking(policy, self._table), labels=labels)
+
+    def kept(self, policy: Policy) -> Decision:
+        """Return the decision of a policy that cannot be decided: its last one over the current nodes, with the problem."""
+        known, nodes = self.of(policy), self._table.nodes
+        if known is None or known.undecided:
+            return self._undecided(policy, known)
+        said = KEPT in known.stable_problems
+        if said and self.reindex.is_identity and known.policy.observed_by == policy.observed_by:
+            return known
+        states = {name: one.moved(self.reindex, nodes) for name, one in known.states.items()}
+        labels = LabelAssignments(nodes, ()).keeping(
+            assignments_of(known.labels), nodes.all, self.reindex
+        )
+        more = () if said else (KEPT,)
+        specified = replace(known.policy, observed_by=policy.observed_by)
+        return replace(
+            known,
+            policy=specified,
+            violations=_reasons(specified, nodes, states, known.violations),
+            labels=known.labels if self.reindex.is_identity else labels,
+            problems=(*known.problems, *more),
+            stable_problems=(*known.stable_problems, *more),
+            unreported=known.unreported.intersection(nodes),
+            states=states,
+            lasts=False,
+        )
+
+    def _undecided(self, policy: Policy, known: Decision | None) -> Decision:
+        """Return the decision of a policy that has none: it keeps the labels that are on nodes."""
+        if known and self.reindex.is_identity and known.policy.generation == policy.generation:
+            return known
+        nodes = self._table.nodes
+        own = [(policy.key.name, VIOLATING)]
+        own += [(label.key, label.value) for rule in policy.rules for label in rule.labels]
+        standing = [
+            LabelAssignment(*one, NodeMask(nodes, self._applied.labelled_with(nodes.all, [one])))
+            for one in (dict.fromkeys(own) if LABEL in policy.actions.kinds else ())
+        ]
+        return _undecided(policy, nodes, LabelAssignments(nodes, standing))
 
     def held(self, policy: Policy, now: float) -> Mask | None:
         """Return the nodes that stay in violation of a policy; None if there are none."""
@@ -364,14 +476,7 @@ def _decision(
     not_found = problems.not_found(policy, bases)
     return Decision(
         policy,
-        {
-            name: ViolationReasons(
-                policy.key.name, policy.strategies[name], table.nodes, states[name].found
-            ).reuse(before.violations[name])
-            if name in states
-            else _NO_NODES
-            for name in COMPLIANCE
-        },
+        _reasons(policy, table.nodes, states, before.violations),
         ranking=_ranking(policy, table),
         labels=labels,
         problems=(*from_start, *problems.problems(policy, bases, labeled, not_found)),
@@ -383,6 +488,23 @@ def _decision(
         states=states,
         lasts=staying is table and all(state.lasts for state in states.values()),
     )
+
+
+def _reasons(
+    policy: Policy,
+    nodes: NodeIndex,
+    states: Mapping[StrategyName, StrategyState],
+    before: Mapping[StrategyName, Mapping[str, str]],
+) -> Mapping[StrategyName, Mapping[str, str]]:
+    """Return why nodes violate each strategy that determines compliance; equal ones are those of before."""
+    return {
+        name: ViolationReasons(
+            policy.key.name, policy.strategies[name], nodes, states[name].found
+        ).reuse(before[name])
+        if name in states
+        else _NO_NODES
+        for name in COMPLIANCE
+    }
 
 
 def _ranking(policy: Policy, table: MetricTable) -> Ranking | None:

@@ -7,7 +7,7 @@ and is removed only after `clearAfter`.
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -123,6 +123,23 @@ class StrategyState:
         if waiting:
             found[violated & ~self._matches(at, all_of=all_of)] = _CLEARING
         return found
+
+    def moved(self, reindex: Reindex, nodes: NodeIndex) -> "StrategyState":
+        """Return the state over the current nodes."""
+        if reindex.is_identity:
+            return self
+        held_back = {
+            number: NodeMask(nodes, reindex.mask(held.mask))
+            for number, held in self.held_back.items()
+        }
+        return replace(
+            self,
+            found=self.found.moved(reindex),
+            settled=reindex.mask(self.settled),
+            timers={number: one.moved(reindex, nodes) for number, one in self.timers.items()},
+            held_back=held_back,
+            kept=NodeMask(nodes, reindex.mask(self.kept.mask)) if self.kept else None,
+        )
 
     def may_differ(self, before: "StrategyState") -> Bools:
         """Return the nodes whose phase may differ from an earlier one over the same nodes and rules, shape (nodes,)."""

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from evaluator.core.model.arrays import Bools
-from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, alike
+from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex, alike
 from evaluator.core.policy.types import Rule, Strategy
 
 _FEW = 0.25
@@ -30,6 +30,17 @@ class Violations:
     per_rule: Bools
     missing: Bools
     from_previous_leader: Bools
+
+    def moved(self, reindex: Reindex) -> "Violations":
+        """Return the result over the current nodes; new ones violate nothing."""
+        by_rule = (
+            np.stack([reindex.mask(rule) for rule in table.T]).T
+            if table.shape[1]
+            else np.zeros((len(violated), 0), bool)
+            for violated in (reindex.mask(self.violated),)
+            for table in (self.per_rule, self.missing, self.from_previous_leader)
+        )
+        return Violations(reindex.mask(self.violated), *by_rule)
 
     def same(self, other: "Violations") -> bool:
         """Whether another result for the same strategy and nodes is equal; `violated` follows from the rest."""

@@ -71,6 +71,7 @@ class EvictionController:
         self._decider = context.decider
         self._is_leader = context.is_leader
         self._metrics = metrics
+        self._part = context.isolation.part("evictions")
         self._pace = pace
         self._permitted = may_evict
         self._placed = placed
@@ -96,8 +97,10 @@ class EvictionController:
             await self._wakeup.wait(self._until_next_due())
             if self._may_evict():
                 for eviction in await self._planned():
-                    if self._may_evict():
-                        await self._evict(eviction)
+                    pod = str(eviction.pod)
+                    if self._may_evict() and not self._part.is_resting(pod):
+                        with self._part.isolated(pod):
+                            await self._evict(eviction)
             await asyncio.sleep(_REST)
 
     def _may_evict(self) -> bool:
@@ -133,6 +136,7 @@ class EvictionController:
             may_evict=self._permitted,
             leaving=self._cluster.leaving,
             placed=self._placed,
+            guard=self._part,
         )
         planned: list[Eviction] = []
         for eviction in steps:
@@ -146,9 +150,10 @@ class EvictionController:
         """Return the seconds until a policy that the last plan had no eviction left for has one; None if there is none."""
         ends = (at + self._pace.period for times in self._recent.values() for at in times)
         first = min((end for end in ends if end > self._planned_at), default=None)
-        if first is None or not self._may_evict():
-            return None
-        return max(0.01, first - self._clock())
+        again = self._part.until_retry()
+        waits = [again] if again is not None else []
+        waits += [first - self._clock()] if first is not None else []
+        return max(0.01, min(waits)) if waits and self._may_evict() else None
 
     async def _evict(self, eviction: Eviction) -> None:
         pod, key = eviction.pod, eviction.policy

@@ -3,9 +3,11 @@
 import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask
@@ -63,6 +65,7 @@ def plan(
     may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
     leaving: Set[str] = frozenset(),
     placed: PodsPlaced | None = None,
+    guard: Guard = UNGUARDED,
 ) -> Iterator[Eviction | None]:
     """Yield the evictions due at `now`, and None after each policy, which can take milliseconds.
 
@@ -71,6 +74,7 @@ def plan(
     give equal plans. A pod without another node that its policy and its constraints allow stays: evicting it would
     only make it Pending. So does one that would make all of these violate the policy, with the pods on their way there, and
     one that the readings do not include yet. In an hour, at most MOST_PER_POD times its pods are evicted for a policy.
+    `guard` takes what the planning of one policy raises.
     """
     for key, decision in decisions.enforced.items():
         pods = running.pods_of(key)
@@ -79,16 +83,33 @@ def plan(
         allowance = min(allowance, MOST_PER_POD * len(pods) - hour)
         if not pods or allowance <= 0 or not decision.deschedule:
             continue
-        crowded = _crowded(decision, decisions, pods, placed)
-        candidates = [
-            pod
-            for pod in evictable(decision, pods, feasible_nodes, leaving, crowded)
-            if may_evict(key, pod.spec.node_name)
-            and not (placed and placed.is_new(pod.metadata.uid, decision, decisions))
-        ]
-        for pod in heapq.nsmallest(allowance, candidates, key=str):
+        find = partial(
+            _candidates, decision, decisions, pods, feasible_nodes, may_evict, leaving, placed
+        )
+        none: list[Pod] = []
+        found = (pod for pod in guard.attempt(str(key), find, none) if not guard.rest(str(pod)))
+        for pod in heapq.nsmallest(allowance, found, key=str):
             yield Eviction(key, pod, decision.deschedule[pod.spec.node_name])
         yield None
+
+
+def _candidates(
+    decision: Decision,
+    decisions: Decisions,
+    pods: Collection[Pod],
+    feasible_nodes: FeasibleNodes,
+    may_evict: Callable[[PolicyKey, str], bool],
+    leaving: Set[str],
+    placed: PodsPlaced | None,
+) -> list[Pod]:
+    """Return the pods that may be evicted for one policy, whatever the rate."""
+    crowded = _crowded(decision, decisions, pods, placed)
+    return [
+        pod
+        for pod in evictable(decision, pods, feasible_nodes, leaving, crowded)
+        if may_evict(decision.policy.key, pod.spec.node_name)
+        and not (placed and placed.is_new(pod.metadata.uid, decision, decisions))
+    ]
 
 
 def _crowded(

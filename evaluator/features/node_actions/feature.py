@@ -146,6 +146,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         settings,
         evicts=core.contributions.is_descheduling,
         publish=core.signals.publish,
+        guard=core.isolation.part("actions on nodes"),
     )
     taints = taint_writer(core.writes, planner, metrics.taint_writes)
     of_policies = condition_writer(

@@ -1,16 +1,20 @@
 """Decides which nodes get which taints and conditions, from the decisions and what the nodes have now."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.arrays import Floats
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeMask, Reindex, union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.types import Policy
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import (
     CONDITION,
@@ -18,7 +22,7 @@ from evaluator.features.node_actions.annotations import (
     TaintEffect,
     TaintsAndConditions,
 )
-from evaluator.features.node_actions.limit import ClusterLimit, choose, matchable
+from evaluator.features.node_actions.limit import Choice, ClusterLimit, choose, matchable
 from evaluator.features.node_actions.report import condition_conflicts
 from evaluator.features.node_actions.types import (
     VALUE,
@@ -30,6 +34,9 @@ from evaluator.features.node_actions.types import (
     taint_name,
 )
 from plimsoll.steps import Steps
+
+NOT_PLANNED = "an internal error: no taint or condition is set or taken off, and no pod evicted; the evaluator's log has the error"
+"""The problem of a policy whose plan raised; the text is constant (used in Events)."""
 
 
 class ActingPolicy:
@@ -53,7 +60,9 @@ class ActingPolicy:
         }
         self._evicting: Mask = self._violated.get(StrategyName.DESCHEDULE, nodes.none)
         self._violating = union(self._violated.values(), nodes)
-        self._kept = decisions.table.unreported(decision.policy.metrics)
+        self._kept = (
+            nodes.all if decision.undecided else decisions.table.unreported(decision.policy.metrics)
+        )
         self._matchable = matchable(decision, self._violating, decisions.table)
         self._taint = names.taint_key(settings.prefix, decision.policy.key)
         self.condition = self._actions.condition
@@ -224,11 +233,12 @@ def planning(
     settings: ActionSettings,
     *,
     now: float,
+    guard: Guard = UNGUARDED,
 ) -> Steps[ActionPlan]:
     """Return the plan at `now` (Unix seconds), in steps of one policy.
 
     Policies are in the order of their keys. The result depends on `before` only for when a violation began, and for
-    the nodes from which pods are evicted.
+    the nodes from which pods are evicted. `guard` takes what the plan of one policy raises: what it set stays.
     """
     nodes = decisions.table.nodes
     where, reindex = ObservedMasks(observed, nodes), Reindex(before.nodes, nodes)
@@ -238,27 +248,92 @@ def planning(
     conditions: list[LabelAssignment] = []
     owners: dict[str, PolicyKey] = {}
     yield
-    acting: list[ActingPolicy] = []
+    acting: list[tuple[Policy, ActingPolicy | None]] = []
     for key, decision in decisions.enforced.items():
         if _acts(decision, settings):
-            policy = ActingPolicy(decision, decisions, where, settings)
-            cluster.add(policy.present(before.policies.get(key), reindex))
-            acting.append(policy)
+            begin = partial(_acting, decision, decisions, where, settings, before, reindex)
+            nothing: tuple[ActingPolicy | None, Mask] = None, nodes.none
+            policy, present = guard.attempt(str(key), begin, nothing)
+            cluster.add(present)
+            acting.append((decision.policy, policy))
             yield
-    for policy in acting:
-        made = policy.plan(before.policies.get(policy.key), reindex, cluster, now)
+    for specified, policy in acting:
+        key, kind = specified.key, specified.actions.part(TaintsAndConditions).condition
+        sets = policy is None or policy.sets_condition
+        owns = sets and owners.setdefault(kind, key) == key
+        planned: _Planned | None = None
+        if policy is not None:
+            make = partial(_planned, policy, before, reindex, cluster, now, owners, owns=owns)
+            planned = guard.attempt(f"plan of {key}", make, None)
+        if planned is None:
+            planned = _standing(specified, where, settings, owns=owns)
         yield
-        taints += policy.taints(made)
-        if policy.sets_condition and owners.setdefault(policy.condition, policy.key) == policy.key:
-            conditions += policy.conditions(made, before, reindex)
-        policies[policy.key] = replace(
-            made, problems=tuple(policy.problems(owners)), conflicts=tuple(policy.conflicts())
-        )
+        policies[key] = planned.actions
+        taints += planned.taints
+        conditions += planned.conditions
         yield
     reused = yield from LabelAssignments(nodes, taints).reuse(before.taints)
     states = yield from LabelAssignments(nodes, conditions).reuse(before.conditions)
     acted = int(np.count_nonzero(cluster.acted))
     return ActionPlan(nodes, policies, reused, states, owners, acted)
+
+
+class _Planned(NamedTuple):
+    """What one policy does to nodes, and the taints and conditions that they get."""
+
+    actions: PolicyActions
+    taints: Sequence[LabelAssignment]
+    conditions: Sequence[LabelAssignment]
+
+
+def _acting(
+    decision: Decision,
+    decisions: Decisions,
+    where: ObservedMasks,
+    settings: ActionSettings,
+    before: ActionPlan,
+    reindex: Reindex,
+) -> tuple[ActingPolicy | None, Mask]:
+    policy = ActingPolicy(decision, decisions, where, settings)
+    return policy, policy.present(before.policies.get(policy.key), reindex)
+
+
+def _planned(
+    policy: ActingPolicy,
+    before: ActionPlan,
+    reindex: Reindex,
+    cluster: ClusterLimit,
+    now: float,
+    owners: Mapping[str, PolicyKey],
+    *,
+    owns: bool,
+) -> _Planned:
+    made = policy.plan(before.policies.get(policy.key), reindex, cluster, now)
+    taints = policy.taints(made)
+    conditions = policy.conditions(made, before, reindex) if owns else []
+    problems, conflicts = tuple(policy.problems(owners)), tuple(policy.conflicts())
+    return _Planned(replace(made, problems=problems, conflicts=conflicts), taints, conditions)
+
+
+def _standing(
+    policy: Policy, where: ObservedMasks, settings: ActionSettings, *, owns: bool
+) -> _Planned:
+    """Return the plan of a policy whose own raised: what it set on nodes stays."""
+    nodes, taint = where.nodes, names.taint_key(settings.prefix, policy.key)
+    kind = policy.actions.part(TaintsAndConditions).condition
+    taints = [
+        LabelAssignment(taint_name(taint, effect.value), VALUE, NodeMask(nodes, present))
+        for effect in TaintEffect
+        if (present := where.taints.get((taint, effect.value))) is not None
+    ]
+    conditions = [
+        LabelAssignment(kind, value, NodeMask(nodes, present))
+        for value, present in (where.condition(kind).items() if owns else ())
+    ]
+    since = np.full(len(nodes), np.nan)
+    nowhere = Choice(nodes.none, 0, by_cluster=False)
+    actions = PolicyActions(nodes, nodes.none, since, choice=nowhere, problems=(NOT_PLANNED,))
+    return _Planned(actions, taints, conditions)
 
 
 def _acts(decision: Decision, settings: ActionSettings) -> bool:

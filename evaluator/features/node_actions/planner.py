@@ -8,6 +8,7 @@ from dataclasses import replace
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
@@ -81,11 +82,13 @@ class NodeActionPlanner:
         *,
         evicts: Callable[[], bool] | None = None,
         publish: Publish = unheard,
+        guard: Guard = UNGUARDED,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`evicts`: returns whether pods are evicted, if that is known later than `settings`."""
         self._evicts = evicts
         self._publish = publish
+        self._guard = guard
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
@@ -165,7 +168,12 @@ class NodeActionPlanner:
                 taints[node] = taints.get(node, frozenset()) | adding
         observed = Observed(taints, self._conditions, self._foreign)
         steps = planning(
-            self._decider.latest, observed, self.latest, self._settings(), now=self.clock()
+            self._decider.latest,
+            observed,
+            self.latest,
+            self._settings(),
+            now=self.clock(),
+            guard=self._guard,
         )
         self.latest = (await sliced(steps, _PACE)).result
         self.ready = True

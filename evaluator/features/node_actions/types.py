@@ -106,7 +106,7 @@ class ObservedMasks:
     """Masks of the nodes that have a taint or condition of ours."""
 
     def __init__(self, observed: Observed, nodes: NodeIndex) -> None:
-        self._nodes = nodes
+        self.nodes = nodes
         self.conditions = observed.conditions
         self._foreign = observed.foreign
         positions: dict[OwnTaint, list[int]] = {}
@@ -117,7 +117,7 @@ class ObservedMasks:
         self.taints = {taint: self._mask(where) for taint, where in positions.items()}
 
     def _mask(self, positions: Sequence[int]) -> Mask:
-        mask = np.zeros(len(self._nodes), dtype=bool)
+        mask = np.zeros(len(self.nodes), dtype=bool)
         mask[positions] = True
         return mask
 
@@ -125,7 +125,7 @@ class ObservedMasks:
         """Return the nodes with a taint of a key."""
         effects = [effect for effect in TaintEffect if effect.hard or not hard]
         return union(
-            (self.taints.get((key, e.value), self._nodes.none) for e in effects), self._nodes
+            (self.taints.get((key, e.value), self.nodes.none) for e in effects), self.nodes
         )
 
     @property
@@ -136,13 +136,13 @@ class ObservedMasks:
             for (_, effect), mask in self.taints.items()
             if effect != TaintEffect.PREFER_NO_SCHEDULE
         )
-        return union(masks, self._nodes)
+        return union(masks, self.nodes)
 
     def foreign(self, kind: str) -> dict[str, Mask]:
         """Return the nodes on which others own a condition, by field manager."""
         by_manager: dict[str, list[int]] = {}
         for node, manager in self._foreign.get(kind, {}).items():
-            if (position := self._nodes.position.get(node)) is not None:
+            if (position := self.nodes.position.get(node)) is not None:
                 by_manager.setdefault(manager, []).append(position)
         return {manager: self._mask(positions) for manager, positions in by_manager.items()}
 
@@ -150,6 +150,6 @@ class ObservedMasks:
         """Return where a condition has which status and reason."""
         by_value: dict[str, list[int]] = {}
         for node, condition in self.conditions.get(kind, {}).items():
-            if (position := self._nodes.position.get(node)) is not None:
+            if (position := self.nodes.position.get(node)) is not None:
                 by_value.setdefault(condition.state, []).append(position)
         return {value: self._mask(positions) for value, positions in by_value.items()}

@@ -107,7 +107,7 @@ def _status(
         )
         suffix = f", {by_missing} of them because of missing readings" if by_missing else ""
         compliance, message = "Violated", [f"violated on {listed(violating, nodes)}{suffix}"]
-    elif unknown:
+    elif unknown or decision.undecided:
         compliance, message = "Unknown", []
     else:
         compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]

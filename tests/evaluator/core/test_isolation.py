@@ -6,6 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from evaluator.core.isolation import Isolation
+from plimsoll.steps import finished
 from tests.clock import Clock
 
 MINUTE = 60.0
@@ -57,6 +58,29 @@ def test_object_that_raised_is_left_alone_longer_each_time_and_not_once_it_succe
     assert rests[-1] > 10 * rests[0]
     part.run("a", lambda: None, None)
     assert (part.failing, part.rest("a")) == (0, 0.0)
+
+
+def test_object_that_is_left_alone_is_not_attempted_until_its_time(isolation, clock):
+    part, called = isolation.part("writers"), []
+    part.attempt("a", lambda: fail("a"), None)
+    again = part.until_retry()
+    assert part.attempt("a", lambda: called.append("a"), "otherwise") == "otherwise"
+    clock.now += again
+    assert part.until_retry() is None
+    part.attempt("a", lambda: called.append("a"), None)
+    assert called == ["a"]
+
+
+def test_steps_of_an_object_return_their_result_or_none_if_they_raise(isolation):
+    part = isolation.part("writers")
+
+    def steps(last):
+        yield
+        return last()
+
+    assert finished(part.steps("a", steps(lambda: "made"))) == "made"
+    assert finished(part.steps("b", steps(lambda: fail("b")))) is None
+    assert part.is_resting("b")
 
 
 def test_traceback_is_logged_once_for_each_place(isolation, log_lines):

@@ -100,10 +100,15 @@ class Evicting:
 
 
 @pytest.fixture
-async def world(api, connect, rng, background):
+async def kube(api, connect):
+    return await connect(api.url)
+
+
+@pytest.fixture
+async def world(api, kube, rng, background):
     for node in ("node-a", "node-b", "node-c"):
         await api.node(node)
-    made = Evicting(await connect(api.url), rng)
+    made = Evicting(kube, rng)
     for watcher in made.watchers:
         background(watcher.run())
     background(made.evictor.run())
@@ -137,6 +142,27 @@ async def test_one_pod_of_the_policy_is_evicted_per_period(api, world, until):
     world.evictor.wake()
     await until(lambda: world.counted("ok") == 2)
     assert await names(api) == ["other", "unlinked", "web-3", "well"]
+
+
+async def test_pod_whose_eviction_raises_costs_only_itself(api, world, kube, until, monkeypatch):
+    for name in ("web-1", "web-2"):
+        await api.pod(name, "node-b")
+    evict_pod, tried = kube.create_subresource, []
+
+    async def odd(namespace, name, *rest):
+        if name == "web-1":
+            tried.append(name)
+            raise ValueError(name)
+        return await evict_pod(namespace, name, *rest)
+
+    monkeypatch.setattr(kube, "create_subresource", odd)
+    await until(lambda: len(world.cluster.pods.objects) == 2)
+    world.violated("node-b")
+    await until(lambda: tried)
+    world.clock.now += 60.0
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 1)
+    assert await names(api) == ["web-1"]
 
 
 async def test_reason_of_an_eviction_is_written_as_an_event(api, world, until):
