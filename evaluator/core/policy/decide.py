@@ -357,7 +357,7 @@ class _History:
 
     def kept(self, policy: Policy) -> Decision:
         """Return the decision of a policy that cannot be decided: its last one over the current nodes, with the problem."""
-        known, nodes = self.of(policy), self._table.nodes
+        known, nodes = self.decision_of(policy), self._table.nodes
         if known is None or known.undecided:
             return self._undecided(policy, known)
         said = KEPT in known.stable_problems
