@@ -29,6 +29,7 @@ from docs import (
     collector_table,
     compatibility,
     figures,
+    page_schema,
     placement,
     promises,
     reactions,
@@ -74,6 +75,8 @@ def pages() -> Iterator[tuple[Path, str]]:
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
     yield catalog_file.FILE, catalog_file.text()
+    yield page_schema.SCHEMA, page_schema.schema_text()
+    yield page_schema.TYPESCRIPT, page_schema.typescript()
     yield registry_index.FILE, registry_index.text(registry.entries())
     for page, blocks in _blocks(latest):
         text = page.read_text()

@@ -39,11 +39,11 @@ IMPORTING = {
     "evaluator/features/toy/feature.py": (
         "from evaluator.core.policy.vocabulary import Vocabulary\n"
         "from evaluator.features.toy.action import ACTION\n"
-        "from evaluator.features.toy.page import section\n"
+        "from evaluator.features.toy.page import ToyObject, ToyPage, section\n"
     ),
 }
 """Imports that recipes ask for, by file."""
-OBJECT = 'section({"shop/a": {"state": "fine"}})'
+OBJECT = 'section({"shop/a": ToyObject("fine")})'
 FEATURES = "| `pages` | `/explain`, and pages for a browser |\n"
 
 
@@ -73,11 +73,16 @@ def followed(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
         edit(checkout, file, *pairs.items())
     (part,) = re.findall(r"`(PagePart\(.*\))`", recipes.recipe("Add a page").text)
     part = part.replace("example", "toy").replace("section({})", OBJECT)
-    edit(checkout, "evaluator/features/toy/feature.py", ("PagePart(evaluator=toy.facts)", part))
+    edit(checkout, "evaluator/features/toy/feature.py", ("PagePart(evaluator=toy.fields)", part))
     (vocabulary,) = re.findall(
         r"`(vocabulary=[^`]*)`", recipes.recipe("Add an action on nodes").text
     )
-    edit(checkout, "evaluator/features/toy/feature.py", ("wire=wire)", f"wire=wire, {vocabulary})"))
+    edit(
+        checkout,
+        "evaluator/features/toy/feature.py",
+        ("wire=wire, ", f"wire=wire, {vocabulary}, "),
+        ("(ToyFields,)", "(ToyFields, ToyPage)"),
+    )
     for file, line in IMPORTING.items():
         add_import(checkout, file, line)
     edit(checkout, "docs/architecture.md", (FEATURES, f"| `toy` | a test |\n{FEATURES}"))

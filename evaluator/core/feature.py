@@ -4,7 +4,7 @@
 `evaluator.core`, and no other feature.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from evaluator.core.assembly import Core
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
+from evaluator.core.page_fields import Fields
 from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import Removal
@@ -51,5 +52,7 @@ class Feature(Generic[Options]):
     check: Callable[[Options], Iterable[str]] = _nothing
     """Yields what keeps the feature from starting with these flags, each as a sentence."""
     vocabulary: Vocabulary = NO_FEATURES
+    pages: Sequence[type[Fields]] = ()
+    """Its pages as JSON, and the fields that it adds to pages of others, for the documentation."""
     written: Written[Any] | None = None
     """What it writes to nodes, for the command `clean`."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from evaluator.core.model.events import EventSpec
+from evaluator.core.page_fields import EnforcementFields
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from plimsoll.text import counted
@@ -90,9 +91,9 @@ class Effects:
         """Yield the effects of enforcing a policy now."""
         yield from ()
 
-    def facts(self) -> Mapping[str, Any]:
+    def flags(self) -> EnforcementFields | None:
         """Return what /explain says about the feature's flags."""
-        return {}
+        return None
 
 
 def listed(names: Sequence[str], total: int) -> str:

@@ -3,9 +3,15 @@
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import EvaluatorFields
 from evaluator.core.pages.part import PagePart
 from evaluator.core.wiring import Wired
+
+
+class ExampleFields(EvaluatorFields):
+    """What the first page shows of it."""
+
+    example: int
 
 
 class Example:
@@ -18,16 +24,16 @@ class Example:
         """Count a decision."""
         self._count += 1
 
-    def facts(self) -> Facts:
+    def fields(self) -> ExampleFields:
         """Return what the first page shows of it."""
-        return {"example": self._count}
+        return ExampleFields(example=self._count)
 
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Count decisions on every replica."""
     example = Example()
     core.loop.listeners.append(example.decided)
-    return Wired(page=PagePart(evaluator=example.facts))
+    return Wired(page=PagePart(evaluator=example.fields))
 
 
-FEATURE = Feature(name="example", options=FeatureOptions, wire=wire)
+FEATURE = Feature(name="example", options=FeatureOptions, wire=wire, pages=(ExampleFields,))

@@ -4,15 +4,30 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-from evaluator.core.pages.facts import Facts
+from msgspec import UNSET
+
+from evaluator.core.page_fields import Entries, Fields, Maybe
 from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
-from evaluator.core.pages.window import Window
+from evaluator.core.pages.window import ShownWindow, Window
+
+
+class ExampleObject(Fields):
+    """An object of the example."""
+
+    state: str
+
+
+class ExamplePage(Fields, kw_only=True):
+    """/example.json, and the page of one object."""
+
+    window: Maybe[ShownWindow] = UNSET
+    objects: Entries[dict[str, ExampleObject]] = UNSET
 
 
 class ExampleReports:
-    """Builds the reports. `objects`: the fields of each object by namespace/name."""
+    """Builds the reports. `objects`: by namespace/name."""
 
-    def __init__(self, objects: Mapping[str, Facts]) -> None:
+    def __init__(self, objects: Mapping[str, ExampleObject]) -> None:
         self._objects = objects
 
     async def listed(self, window: Window) -> Report:
@@ -21,15 +36,15 @@ class ExampleReports:
         matching = sorted(name for name in seen if window.search in name)
         entries = [(name, self._objects[name]) for name in window.of(matching)]
         shown = window.described(len(matching), len(seen))
-        return Report({"window": shown}, objects={"objects": entries})
+        return Report(ExamplePage(window=shown), objects={"objects": entries})
 
     async def explained(self, name: str) -> Report:
         """Report on one object; on all without a name. Raises PageError."""
         if not name:
-            return Report({}, objects={"objects": self._objects.items()})
+            return Report(ExamplePage(), objects={"objects": self._objects.items()})
         if name not in self._objects:
             raise PageError(f"no example {name[:SHOWN]}")
-        return Report({}, objects={"objects": [(name, self._objects[name])]})
+        return Report(ExamplePage(), objects={"objects": [(name, self._objects[name])]})
 
     def listed_page(self, window: Window) -> PageView:
         """Return the page of the list."""
@@ -40,7 +55,7 @@ class ExampleReports:
         return PageView("example.html", "Example", partial(self.explained, name), name)
 
 
-def section(objects: Mapping[str, Facts]) -> Section:
+def section(objects: Mapping[str, ExampleObject]) -> Section:
     """Return the pages. Below /explain, `?example=<namespace>/<name>` selects an object."""
     reports = ExampleReports(objects)
     return Section(

@@ -1,7 +1,9 @@
 /** Reads the evaluator's pages as JSON through the API server's service proxy, with the rights of Headlamp's user. */
 import { ApiProxy } from '@kinvolk/headlamp-plugin/lib';
 import { useEffect, useState } from 'react';
-import { Page } from './pages';
+import { NodePage, PodPage, PolicyPage } from './pages';
+
+type Page = NodePage | PolicyPage | PodPage;
 
 /** Where the evaluator is, the same in every cluster: fields of the plugin's settings. */
 export interface EvaluatorService {

@@ -86,7 +86,7 @@ export function NodeSection({ resource }: { resource: KubeObject }) {
 
 function Written(props: { node: NodeObject; scores: NodePage['written']['memory'] }) {
   const { labels, taints, conditions } = writtenTo(props.node);
-  const scores = Object.entries(props.scores);
+  const scores = Object.entries(props.scores ?? {});
   return (
     <NameValueTable
       rows={[

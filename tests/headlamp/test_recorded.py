@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from http import HTTPStatus
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 from headlamp import record
 from plimsoll import VERSION
 from release import headlamp
+from tests.schema import check
 
 pytestmark = pytest.mark.e2e
 
@@ -26,6 +28,20 @@ async def test_recorded_answers_have_the_shape_of_a_sandboxs(tmp_path):
     for path, answer in found.items():
         assert record.shape(answer) == record.shape(recorded[path]), f"{path}: make headlamp-record"
         assert answer["status"] == recorded[path]["status"], path
+
+
+@pytest.mark.parametrize("kind", ["NodePage", "PolicyPage", "PodPage"])
+def test_recorded_pages_have_the_documented_fields(kind):
+    pages = f"/{kind.removesuffix('Page').lower().replace('policy', 'policie')}s/"
+    answers = json.loads((record.RECORDED / "answers.json").read_text())
+    found = [
+        answer["body"]
+        for path, answer in answers.items()
+        if f"/proxy{pages}" in path and answer["status"] == HTTPStatus.OK
+    ]
+    assert found
+    for page in found:
+        check(page, kind)
 
 
 def test_a_field_more_or_less_or_of_another_type_is_another_shape():

@@ -1,6 +1,7 @@
 """Observed policies: what enforcing them would change, in the status and in /explain, and nothing else."""
 
 import pytest
+from msgspec import to_builtins
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.model.feasibility import FeasibleNodes
@@ -161,7 +162,7 @@ def test_explain_has_the_mode_and_the_names(demo, store, effects):
         for _ in effect.catching_up(decisions):
             pass
     found = finished(explain(decisions, KEY, store, now=NOW, effects=effects))
-    assert found.head["enforcement"] == {
+    assert to_builtins(found.head.enforcement) == {
         "mode": "observe",
         "by": "the annotation plimsoll.io/enforcement",
         "wouldChange": {
@@ -185,9 +186,9 @@ def test_taints_and_conditions_are_among_the_changes(demo, store, effects):
         "; taint 1 of 3 nodes (b) with NoSchedule (1 more over the limit of 20%); "
         "set plimsoll.io/Demo on 2 of 3 nodes (b, c); evict"
     ) in enforced.message
-    would = finished(explain(decisions, KEY, store, now=NOW, effects=effects)).head["enforcement"]
-    assert would["wouldChange"]["nodesTainted"] == ["b"]
-    assert would["wouldChange"]["nodesWithCondition"] == ["b", "c"]
+    would = finished(explain(decisions, KEY, store, now=NOW, effects=effects)).head.enforcement
+    assert would.would_change["nodesTainted"] == ["b"]
+    assert would.would_change["nodesWithCondition"] == ["b", "c"]
 
 
 def test_events_say_that_the_policy_is_only_observed(demo, store):

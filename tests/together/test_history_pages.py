@@ -86,7 +86,6 @@ class Pages:
     def _evaluator(self):
         """Count the overviews that are made."""
         self.drawn.append(self.live.position)
-        return {}
 
     def decide(self, nodes, **values):
         """Report readings of the nodes, and decide."""

@@ -26,6 +26,7 @@ from evaluator.features.pages.handlers import Reports
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.scorers import explain
 from evaluator.features.scorers.derived import OFF
+from evaluator.features.scorers.page import ScoredNode
 from evaluator.features.scorers.plugin import ClusterSnapshot, Demands, NodeRejection, ScorerResult
 from evaluator.features.scorers.plugins.pigeon import Pigeon, PigeonOptions
 from evaluator.features.scorers.plugins.template import Template
@@ -161,12 +162,12 @@ async def test_page_of_a_pod_shows_each_scorer(get):
 
 def test_facts_of_a_node_are_those_that_scorers_see(pod_explainer, snapshotter):
     facts = pod_explainer.facts_of("b")
-    assert facts["allocatable"] == {"cpu": 4000.0}
-    assert facts["requested"] == {}
-    assert facts["congestion"] is None
-    assert pod_explainer.facts_of("unknown") == {}
+    assert facts.allocatable == {"cpu": 4000.0}
+    assert facts.requested == {}
+    assert facts.congestion is None
+    assert pod_explainer.facts_of("unknown") == ScoredNode()
     snapshotter.waiting_for = ["all pods"]
-    assert pod_explainer.facts_of("b") == {}
+    assert pod_explainer.facts_of("b") == ScoredNode()
 
 
 async def test_running_pod_is_explained_with_its_node_and_double_count(get):
@@ -254,8 +255,8 @@ class TestWithPolicy:
         assert [one.name for one in others] == ["roomy", "template"]
         assert (policy.name, policy.weight) == ("policies", 3)
         page = dict(explain.explain(a_pod("waits").view, [*others, policy]).nodes)
-        assert page["b"]["refusedBy"] == ["policies"]
-        assert page["b"]["extenders"]["policies"]["refused"] == {
+        assert page["b"].refused_by == ["policies"]
+        assert page["b"].extenders["policies"].refused == {
             "dontschedule": "violating demo: hot Equals 1"
         }
 

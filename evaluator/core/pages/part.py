@@ -1,27 +1,34 @@
 """What features contribute to pages of policies, nodes and pods, for the feature that draws them."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import (
+    EvaluatorFields,
+    ListedPolicyFields,
+    NodeFields,
+    OverviewFields,
+    PodFields,
+    PodOpinion,
+    PolicyFields,
+    WrittenFields,
+)
 from evaluator.core.pages.section import Section
 from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decision
 
 
 class PodOpinions(NamedTuple):
-    """How extenders beside the policies judge nodes for a pod: fields of the page, and fields by node.
+    """How extenders beside the policies judge nodes for a pod: fields of the page, the judgement by node, and the texts of refusals."""
 
-    `refusedBy` of a node names what refuses it.
-    """
-
-    head: Facts
-    nodes: Mapping[str, dict[str, Any]]
+    head: PodFields
+    nodes: Mapping[str, PodOpinion]
+    reasons: Set[str] = frozenset()
 
 
 class PodJudge(Protocol):
@@ -54,7 +61,7 @@ class Scope(NamedTuple):
 
 
 class PagePast(Protocol):
-    """What was before, for pages about the present: `timeline` and the newest `records`. Methods raise PageError."""
+    """What was before, for pages about the present. Methods raise PageError."""
 
     @property
     def position(self) -> str:
@@ -65,42 +72,46 @@ class PagePast(Protocol):
         """Wait for a record of a scope after a position, for some seconds; return the position then, and whether there is one."""
         ...
 
-    async def of_all(self, window: Window) -> Facts:
+    async def of_all(self, window: Window) -> OverviewFields:
         """Return the past of the nodes, in the namespace and interval of a window."""
         ...
 
-    async def of_policy(self, key: PolicyKey, window: Window) -> Facts:
+    async def of_policy(self, key: PolicyKey, window: Window) -> PolicyFields:
         """Return the past of the nodes in one policy."""
         ...
 
-    def of_pod(self, name: str) -> Facts:
-        """Return the last decision for the pod namespace/name: `decision`, None if none is known."""
+    def of_pod(self, name: str) -> PodFields:
+        """Return the last decision for the pod namespace/name, if one is known."""
         ...
 
-    async def of_node(self, name: str, window: Window) -> Facts:
+    async def of_node(self, name: str, window: Window) -> NodeFields:
         """Return the past of one node in each policy."""
         ...
 
 
+def _nothing(*_about: object) -> None:
+    """Return None: no fields."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PagePart:
-    """What one feature shows on pages of the evaluator, policies, nodes and pods."""
+    """What one feature shows on pages of the evaluator, policies, nodes and pods; None: nothing now.
 
-    evaluator: Callable[[], Facts] = dict
+    The types of these fields are among `Feature.pages`.
+    """
+
+    evaluator: Callable[[], EvaluatorFields | None] = _nothing
     """Of this replica."""
-    policy: Callable[[Decision], Facts] = field(default=lambda _decision: {})
-    listed: Callable[[Decision], Facts] = field(default=lambda _decision: {})
+    policy: Callable[[Decision], PolicyFields | None] = _nothing
+    listed: Callable[[Decision], ListedPolicyFields | None] = _nothing
     """Of a policy in a list of policies."""
-    node: Callable[[str], Facts] = field(default=lambda _name: {})
+    node: Callable[[str], NodeFields | None] = _nothing
     """What it knows of the node of a name."""
-    written: Callable[[Node | None], Facts] = field(default=lambda _node: {})
+    written: Callable[[Node | None], WrittenFields | None] = _nothing
     """What it wrote to a node, as the node has it now; None: the node is not known."""
-    written_for: Callable[[Node | None, Decision], Facts] = field(
-        default=lambda _node, _decision: {}
-    )
+    written_for: Callable[[Node | None, Decision], WrittenFields | None] = _nothing
     """The part of it that one policy caused."""
-    pod: Callable[[Pod, Facts], Facts] = field(default=lambda _pod, _page: {})
-    """Of a pod whose page has some fields."""
+    pod: Callable[[Pod], PodFields | None] = _nothing
     judge: PodJudge | None = None
     past: PagePast | None = None
     section: Section | None = None

@@ -4,15 +4,16 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from evaluator.core.page_fields import Fields
 from evaluator.core.pages.window import Window
 
 LONGEST_PATH = 2_000
 """Longest path that is decoded; a namespace and a name have at most 506 characters."""
 SHOWN = 400
 """Characters of a name shown in an error; names in Kubernetes are shorter."""
-Entries = Iterable[tuple[str, Mapping[str, Any]]]
+Entries = Iterable[tuple[str, Fields]]
 """Names, and what is known of each."""
 
 
@@ -26,11 +27,11 @@ class PageError(Exception):
 
 @dataclass(frozen=True)
 class Report:
-    """A page as data: the fields of `head`, then `objects` by name and `arrays`. Their entries may be made while they are read."""
+    """A page as data: its fields, and `objects` and `arrays` for those that are UNSET. Entries may be made while they are read."""
 
-    head: Mapping[str, Any]
+    head: Fields
     objects: Mapping[str, Entries] = field(default_factory=dict)
-    arrays: Mapping[str, Iterable[Mapping[str, Any]]] = field(default_factory=dict)
+    arrays: Mapping[str, Iterable[Fields]] = field(default_factory=dict)
 
 
 class PageView(NamedTuple):

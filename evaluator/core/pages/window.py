@@ -3,12 +3,25 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
+
+from evaluator.core.page_fields import Fields
 
 T = TypeVar("T")
 
 PAGE = 200
 """Entries on one page."""
+
+
+class ShownWindow(Fields):
+    """The entries of a list that a page shows: one of `pages` with the `found` entries, out of `total`."""
+
+    search: str
+    state: str
+    page: int
+    pages: int
+    found: int
+    total: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +54,16 @@ class Window:
         """How many entries precede those of the page, if there are as many."""
         return (self.page - 1) * self.size
 
-    def described(self, found: int, total: int) -> dict[str, Any]:
+    def described(self, found: int, total: int) -> "ShownWindow":
         """Return the window as data: `found` entries match the search and state, out of `total`."""
-        return {
-            "search": self.search,
-            "state": self.state,
-            "page": self._within(found),
-            "pages": self._pages(found),
-            "found": found,
-            "total": total,
-        }
+        return ShownWindow(
+            search=self.search,
+            state=self.state,
+            page=self._within(found),
+            pages=self._pages(found),
+            found=found,
+            total=total,
+        )
 
     def _pages(self, found: int) -> int:
         return max(1, math.ceil(found / self.size))

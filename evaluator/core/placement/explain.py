@@ -2,16 +2,33 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.page_fields import Fields
 from evaluator.core.placement.measures import Measures, shown
 from evaluator.core.placement.placements import Counted, Placements
 from evaluator.core.policy.strategies import StrategyName
 from plimsoll.text import counted
 
 
-def placed_on(measures: Measures, found: Counted, node: int) -> Iterator[dict[str, Any]]:
+class PlacedPods(Fields):
+    """What pods placed since a reading add to a metric of a node."""
+
+    metric: str
+    pods: float
+    counted: float
+    text: str
+
+
+class LearnedUse(Fields):
+    """What a pod of a policy was seen to add to a metric: the median of some trials."""
+
+    per_pod: float
+    trials: int
+    text: str
+
+
+def placed_on(measures: Measures, found: Counted, node: int) -> Iterator[PlacedPods]:
     """Yield what counts on the node at a position, by metric: `pods`, `counted` and both as a sentence."""
     ranking = found.decision.ranking
     for metric, added in found.added.items():
@@ -24,12 +41,8 @@ def placed_on(measures: Measures, found: Counted, node: int) -> Iterator[dict[st
         text, exact = shown(amount, measure), shown(float(added.unbiased[node]), measure)
         if exact != text and metric in _filtered(found):
             text += f" in the ranking and {exact} in dontschedule"
-        yield {
-            "metric": metric,
-            "pods": pods,
-            "counted": amount,
-            "text": f"{pods:g} {noun} placed since this reading, counted as {text}",
-        }
+        sentence = f"{pods:g} {noun} placed since this reading, counted as {text}"
+        yield PlacedPods(metric=metric, pods=pods, counted=amount, text=sentence)
 
 
 def _filtered(found: Counted) -> frozenset[str]:
@@ -37,7 +50,7 @@ def _filtered(found: Counted) -> frozenset[str]:
     return frozenset(rule.metric for rule in strategy.rules) if strategy else frozenset()
 
 
-def learned_of(placements: Placements, policy: PolicyKey) -> dict[str, dict[str, Any]]:
+def learned_of(placements: Placements, policy: PolicyKey) -> dict[str, LearnedUse]:
     """Return what pods of a policy were seen to add, by metric, with a sentence."""
     found = {}
     for (key, metric), added in placements.learned.all().items():
@@ -47,5 +60,5 @@ def learned_of(placements: Placements, policy: PolicyKey) -> dict[str, dict[str,
             )
             trials = counted(added.trials, "trial")
             text = f"a pod adds {amount}: the median of {trials}"
-            found[metric] = {"perPod": added.per_pod, "trials": added.trials, "text": text}
+            found[metric] = LearnedUse(per_pod=added.per_pod, trials=added.trials, text=text)
     return found

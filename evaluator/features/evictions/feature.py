@@ -16,7 +16,7 @@ from evaluator.features.evictions.controller import (
     EvictionController,
     EvictionMetrics,
 )
-from evaluator.features.evictions.plan import EvictionEffects, EvictionRate
+from evaluator.features.evictions.plan import EvictFields, EvictionEffects, EvictionRate
 from plimsoll import durations, flags
 from plimsoll.flags import option
 
@@ -76,4 +76,5 @@ FEATURE = Feature(
     options=EvictionOptions,
     metrics=EvictionMetrics,
     wire=wire,
+    pages=(EvictFields,),
 )

@@ -4,7 +4,7 @@ import heapq
 from collections.abc import Callable, Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.guard import UNGUARDED, Guard
@@ -12,6 +12,7 @@ from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask
 from evaluator.core.model.pod import Pod
+from evaluator.core.page_fields import EnforcementFields
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
@@ -40,6 +41,12 @@ class EvictionRate:
 
     period: float
     limit: int
+
+
+class EvictFields(EnforcementFields):
+    """Whether the evaluator evicts pods."""
+
+    evict: bool
 
 
 class PodsPlaced(Protocol):
@@ -194,9 +201,9 @@ class EvictionEffects(Effects):
         flag = "" if self._evicting else " if --evict is set"
         yield Effect("podsEvicted", f"evict {_named(pods)}{flag}", pods)
 
-    def facts(self) -> Mapping[str, Any]:
+    def flags(self) -> EvictFields:
         """Return whether pods are evicted."""
-        return {"evict": self._evicting}
+        return EvictFields(evict=self._evicting)
 
     def _evicted(self, decision: Decision) -> list[str]:
         pods = self._running.pods_of(decision.policy.key)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import PolicyFields
 from evaluator.core.pages.part import PagePart
-from evaluator.core.placement.explain import learned_of
+from evaluator.core.placement.explain import LearnedUse, learned_of
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
@@ -30,16 +30,22 @@ class RefusedNodes(Effects):
         yield Effect("nodesRefused", phrase, refused)
 
 
+class PodsAddFields(PolicyFields):
+    """What pods of a policy were seen to add to metrics."""
+
+    pods_add: dict[str, LearnedUse]
+
+
 class PodsAdd:
     """What pods of a policy were seen to add to metrics, for its page."""
 
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
 
-    def of(self, decision: Decision) -> Facts:
+    def of(self, decision: Decision) -> PodsAddFields | None:
         """Return the field, if something was learned."""
         learned = learned_of(self._placements, decision.policy.key)
-        return {"podsAdd": learned} if learned else {}
+        return PodsAddFields(pods_add=learned) if learned else None
 
 
 def wire(core: Core, _options: FeatureOptions) -> Wired:
@@ -62,4 +68,5 @@ FEATURE = Feature(
     options=FeatureOptions,
     metrics=ExtenderMetrics,
     wire=wire,
+    pages=(PodsAddFields,),
 )

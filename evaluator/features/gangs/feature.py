@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 from evaluator.core.assembly import Core
 from evaluator.core.cache.cluster import ClusterCache
@@ -19,7 +18,7 @@ from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_spec_view import FINISHED
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import Fields
 from evaluator.core.pages.part import PagePart
 from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
 from evaluator.core.pages.window import Window
@@ -45,6 +44,7 @@ from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.explain import GangExplainer, members
 from evaluator.features.gangs.core.labels import membership
 from evaluator.features.gangs.core.membership import GATE, GROUP_LABEL
+from evaluator.features.gangs.core.page import PAGES, GangOfPodFields, GangQueue, GangsFields
 from evaluator.features.gangs.core.podgroup import GangIndex, GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangReason
 from evaluator.features.gangs.diagnoser import Diagnoser, GangBlockersChanged
@@ -187,12 +187,12 @@ class GangReports:
         waiting = await unhurried(gangs.waiting())
         if window is not None:
             waiting = [gang for gang in waiting if window.covers(gang.key.namespace)]
-        head: dict[str, Any] = {"waitingFor": list(gangs.undecided())}
+        head = GangQueue(waiting_for=list(gangs.undecided()))
         if window is None:
             return Report(head, arrays={"gangs": gangs.queue(waiting)})
         listed = await unhurried(gangs.queue(waiting))
-        selected = [entry for entry in listed if window.search in entry["gang"]]
-        head["window"] = window.described(len(selected), len(listed))
+        selected = [entry for entry in listed if window.search in entry.gang]
+        head.window = window.described(len(selected), len(listed))
         return Report(head, arrays={"gangs": window.of(selected)})
 
     async def gang(self, name: str, window: Window | None = None) -> Report:
@@ -203,14 +203,14 @@ class GangReports:
         line = await unhurried(gangs.line(gang))
         await unhurried(gangs.catching_up())
         fit = gangs.fit(gang)
-        head = {**gangs.head(gang, line), "fit": fit.shapes()}
+        head = gangs.head(gang, line, fit)
         pods = await unhurried(members(gang))
         if window is None:
             return Report(head, objects={"members": pods, "nodes": fit.nodes()})
         nodes = await unhurried(_fitting(node, window) for node in fit.nodes())
         shown = [node for node in nodes if node is not None]
-        head["window"] = window.described(len(shown), len(nodes))
-        head["membersMore"] = max(0, len(pods) - window.size)
+        head.window = window.described(len(shown), len(nodes))
+        head.members_more = max(0, len(pods) - window.size)
         few = itertools.islice(pods, window.size)
         return Report(head, objects={"members": few, "nodes": window.of(shown)})
 
@@ -250,22 +250,20 @@ def section(explainer: GangExplainer | None) -> Section:
     )
 
 
-def _fitting(
-    node: tuple[str, Mapping[str, Any]], window: Window
-) -> tuple[str, Mapping[str, Any]] | None:
+def _fitting(node: tuple[str, Fields], window: Window) -> tuple[str, Fields] | None:
     """Return the entry of a node if it is in the search of a window."""
     return node if window.search in node[0] else None
 
 
-def gang_of_pod(pod: Pod, page: Facts) -> Facts:
-    """Return the gang of a pod that has our gate, and that the gate holds it; nothing for other pods."""
-    if GATE not in page["gates"]:
-        return {}
+def gang_of_pod(pod: Pod) -> GangOfPodFields | None:
+    """Return the gang of a pod that has our gate, and that the gate holds it; None for other pods."""
+    if all(gate.name != GATE for gate in pod.spec.scheduling_gates or ()):
+        return None
     group = (pod.metadata.labels or {}).get(GROUP_LABEL) or pod.metadata.name
-    gang = {"gang": f"{pod.metadata.namespace}/{group}"}
-    if pod.spec.node_name or pod.status.phase in FINISHED:
-        return gang
-    return {**gang, "turnedAwayByPlimsoll": True}
+    gang = GangOfPodFields(gang=f"{pod.metadata.namespace}/{group}")
+    if not (pod.spec.node_name or pod.status.phase in FINISHED):
+        gang.turned_away_by_plimsoll = True
+    return gang
 
 
 class Shown:
@@ -278,21 +276,22 @@ class Shown:
         """Return the part of pages."""
         return PagePart(evaluator=self.evaluator, pod=self.pod, section=section(self._explainer))
 
-    def evaluator(self) -> Facts:
+    def evaluator(self) -> GangsFields:
         """Return that gangs are on."""
-        return {"gangs": True}
+        return GangsFields(gangs=True)
 
-    def pod(self, pod: Pod, page: Facts) -> Facts:
+    def pod(self, pod: Pod) -> GangOfPodFields | None:
         """Return the gang of a pod and why it waits, if this evaluator knows."""
-        gangs, facts = self._explainer, gang_of_pod(pod, page)
-        if not facts or gangs.waiting_for() or (gang := gangs.find(facts["gang"])) is None:
-            return facts
-        head = gangs.head(gang, ())
-        return {**facts, "gangState": head["state"], "gangMessage": head["message"]}
+        gangs, fields = self._explainer, gang_of_pod(pod)
+        if fields is None or gangs.waiting_for() or (gang := gangs.find(fields.gang)) is None:
+            return fields
+        found = gangs.state(gang)
+        fields.gang_state, fields.gang_message = found.state, found.message
+        return fields
 
 
-def _off() -> Facts:
-    return {"gangs": False}
+def _off() -> GangsFields:
+    return GangsFields(gangs=False)
 
 
 NO_GANGS = PagePart(evaluator=_off, pod=gang_of_pod, section=section(None))
@@ -328,4 +327,4 @@ def wire(core: Core, options: GangOptions) -> Wired:
     )
 
 
-FEATURE = Feature(name="gangs", options=GangOptions, metrics=GangMetrics, wire=wire)
+FEATURE = Feature(name="gangs", options=GangOptions, metrics=GangMetrics, wire=wire, pages=PAGES)

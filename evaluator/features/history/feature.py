@@ -8,12 +8,13 @@ from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages.facts import Facts, joined
+from evaluator.core.page_fields import WrittenFields, extended
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.signals import Acted, Answered, Decided, on
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.history.history import History
+from evaluator.features.history.kinds import PAGES
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import HistoryFile, Live
@@ -103,8 +104,9 @@ class _Cluster:
         nodes, pods = tuple(cluster.nodes.objects.values()), tuple(cluster.pods.objects.values())
         return restored(policies, nodes, pods, self._written)
 
-    def _written(self, node: Node) -> Facts:
-        return joined(part.written(node) for part in self._core.contributions.pages())
+    def _written(self, node: Node) -> WrittenFields:
+        parts = self._core.contributions.pages()
+        return extended(WrittenFields(), *(part.written(node) for part in parts))
 
 
 def wire(core: Core, options: HistoryOptions) -> Wired:
@@ -141,4 +143,6 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     return Wired(page=page, loops=loops, reacts=reacts)
 
 
-FEATURE = Feature(name="history", options=HistoryOptions, metrics=HistoryMetrics, wire=wire)
+FEATURE = Feature(
+    name="history", options=HistoryOptions, metrics=HistoryMetrics, wire=wire, pages=PAGES
+)

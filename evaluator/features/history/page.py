@@ -7,20 +7,32 @@ from dataclasses import replace
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+
+from msgspec import UNSET, structs
 
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import Scope
 from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
 from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.history.history import Entry, History, Query
+from evaluator.features.history.kinds import (
+    HistoryPage,
+    NodePast,
+    NodePastFields,
+    Past,
+    PastFields,
+    PodPast,
+    PodPastFields,
+    PolicyPastFields,
+    ShownTimeline,
+    TimelinePart,
+)
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import Live
 from evaluator.features.history.records import written
 from evaluator.features.history.series import Series
-from evaluator.features.history.timeline import timeline
+from evaluator.features.history.timeline import COLUMNS, timeline
 from plimsoll import durations, rfc3339
 from plimsoll.http.pieces import stepwise, unhurried
 
@@ -65,18 +77,17 @@ class HistoryReports:
         history, query = self._on(), self.query(window, policy)
         total = sum(await unhurried(history.matching(query)))
         few = await unhurried(_some(history, query, window, total))
-        head: dict[str, Any] = {
-            "recorder": history.recorder,
-            "newest": history.newest,
-            "completeSince": rfc3339.millis(history.complete_since(self._started)),
-            "filters": {name: window.given.get(name, "") for name in PARAMETERS},
-            "kinds": list(history.kinds),
-            "window": window.described(total, total),
-        }
-        if policy:
-            head["policy"] = policy
-        if by := window.given.get("by", ""):
-            head["timeline"] = await self._timeline(query, by)
+        by = window.given.get("by", "")
+        head = HistoryPage(
+            recorder=history.recorder,
+            newest=history.newest,
+            complete_since=rfc3339.millis(history.complete_since(self._started)),
+            filters={name: window.given.get(name, "") for name in PARAMETERS},
+            kinds=list(history.kinds),
+            window=window.described(total, total),
+            policy=policy or UNSET,
+            timeline=await self._timeline(query, by) if by else UNSET,
+        )
         return Report(head, arrays={"records": (written(e.fields) for e in few if e is not None)})
 
     @property
@@ -88,32 +99,35 @@ class HistoryReports:
         """Wait for a record of a scope; see `PagePast`."""
         return await self._live.changed(scope, after)
 
-    async def of_all(self, window: Window) -> Facts:
+    async def of_all(self, window: Window) -> PastFields:
         """Return the past of the nodes, in the namespace and interval of a window. Raises PageError."""
-        return await self._past(window, Query(namespace=window.namespace), "node")
+        past = await self._past(window, Query(namespace=window.namespace), "node")
+        return PastFields(past=past)
 
-    async def of_policy(self, key: PolicyKey, window: Window) -> Facts:
+    async def of_policy(self, key: PolicyKey, window: Window) -> PolicyPastFields:
         """Return the past of the nodes in one policy. Raises PageError."""
-        return await self._past(window, Query(namespace=key.namespace, policy=str(key)), "node")
+        query = Query(namespace=key.namespace, policy=str(key))
+        return PolicyPastFields(past=await self._past(window, query, "node"))
 
-    def of_pod(self, name: str) -> Facts:
+    def of_pod(self, name: str) -> PodPastFields:
         """Return the last decision for a pod."""
-        return {"decision": self._pods.of(name)}
+        return PodPastFields(past=PodPast(decision=self._pods.of(name)))
 
-    async def of_node(self, name: str, window: Window) -> Facts:
+    async def of_node(self, name: str, window: Window) -> NodePastFields:
         """Return the past of one node in each policy. Raises PageError."""
         past = await self._past(window, Query(node=name), "policy")
         given, now = self.query(window), self._clock()
         since = given.since if given.since > 0 else now - _INTERVAL
         metrics = self._latest().table.prepared
         kept = await unhurried(self._series.of(name, list(metrics), since, min(given.until, now)))
-        return {
-            **past,
-            "series": {metric: [list(point) for point in points] for metric, points in kept},
-            "seriesLeftOut": len(self._series.left_out),
-        }
+        found = NodePast(
+            **structs.asdict(past),
+            series={metric: list(points) for metric, points in kept},
+            series_left_out=len(self._series.left_out),
+        )
+        return NodePastFields(past=found)
 
-    async def _past(self, window: Window, about: Query, by: str) -> Facts:
+    async def _past(self, window: Window, about: Query, by: str) -> Past:
         given = self.query(window)
         query = replace(about, since=given.since, until=given.until)
         line = await self._timeline(query, by)
@@ -121,15 +135,15 @@ class HistoryReports:
         for entry in await unhurried(itertools.islice(self._on().newest_first(query), _SEARCHED)):
             if entry is not None and len(few) < _RECENT:
                 few.append(entry)
-        return {
-            "timeline": line,
-            "by": by,
-            "records": [written(entry.fields) for entry in few],
-            "completeSince": rfc3339.millis(self._on().complete_since(self._started)),
-            "interval": {name: window.given.get(name, "") for name in ("since", "until")},
-        }
+        return Past(
+            timeline=line,
+            by=by,
+            records=[written(entry.fields) for entry in few],
+            complete_since=rfc3339.millis(self._on().complete_since(self._started)),
+            interval={name: window.given.get(name, "") for name in ("since", "until")},
+        )
 
-    async def _timeline(self, query: Query, by: str) -> dict[str, Any]:
+    async def _timeline(self, query: Query, by: str) -> ShownTimeline:
         """Return the rows by node, or by policy of one node. Raises PageError."""
         if by not in {"node", "policy"} or (by == "policy" and not query.node):
             sentence = f"by={by[:SHOWN]}: not node, or policy with node=NAME"
@@ -140,12 +154,14 @@ class HistoryReports:
         if not since < within.until:
             raise PageError("since is not before until", HTTPStatus.BAD_REQUEST)
         made = await stepwise(timeline(self._on(), self._latest(), within, by=by))
-        return {
-            "since": rfc3339.millis(made.since),
-            "until": rfc3339.millis(made.until),
-            "parts": _parts(made.since, made.until),
-            **await stepwise(made.as_json()),
-        }
+        return ShownTimeline(
+            since=rfc3339.millis(made.since),
+            until=rfc3339.millis(made.until),
+            parts=_parts(made.since, made.until),
+            columns=COLUMNS,
+            rows=await stepwise(made.shown_rows()),
+            rows_more=made.more,
+        )
 
     def _on(self) -> History:
         if self._history is None:
@@ -202,10 +218,10 @@ def section(reports: HistoryReports, *, shown: bool) -> Section:
     )
 
 
-def _parts(since: float, until: float) -> list[dict[str, str]]:
+def _parts(since: float, until: float) -> list[TimelinePart]:
     """Return an interval in equal parts, each with its bounds."""
     bounds = [rfc3339.millis(since + (until - since) * n / _PARTS) for n in range(_PARTS + 1)]
-    return [{"since": begin, "until": end} for begin, end in itertools.pairwise(bounds)]
+    return [TimelinePart(*bound) for bound in itertools.pairwise(bounds)]
 
 
 def _some(history: History, query: Query, window: Window, total: int) -> Iterator[Entry | None]:

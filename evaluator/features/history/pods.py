@@ -6,18 +6,25 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
-from evaluator.core.pages.facts import joined
+from evaluator.core.page_fields import extended
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.signals import Answered
 from evaluator.features.history.history import History
+from evaluator.features.history.kinds import (
+    ChosenFields,
+    PodDecision,
+    RankedFields,
+    RankedNode,
+    RefusedNode,
+)
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339
 from plimsoll.http.pieces import unhurried
@@ -57,7 +64,7 @@ class _Answer(NamedTuple):
 
 @dataclass(slots=True)
 class _Kept:
-    """The last decision of a pod: parts of a JSON object, which are joined when it is read."""
+    """The last decision of a pod: parts of its JSON object, which are joined when it is read."""
 
     policy: str
     refused: int
@@ -70,10 +77,13 @@ class _Kept:
         """Bytes."""
         return len(self.policy) + len(self.answered) + len(self.ranked) + len(self.placed)
 
-    def fields(self) -> dict[str, Any]:
+    def decision(self) -> PodDecision:
         """Return the object."""
-        parts = filter(None, (self.answered, self.ranked, self.placed))
-        return joined(msgspec.json.decode(part) for part in parts)
+        return extended(
+            msgspec.json.decode(self.answered, type=PodDecision),
+            msgspec.json.decode(self.ranked, type=RankedFields) if self.ranked else None,
+            msgspec.json.decode(self.placed, type=ChosenFields) if self.placed else None,
+        )
 
 
 class PodDecisions:
@@ -135,10 +145,10 @@ class PodDecisions:
                 self._placed(pod, node)
             yield
 
-    def of(self, pod: str) -> dict[str, Any] | None:
+    def of(self, pod: str) -> PodDecision | None:
         """Return the last decision of a pod; None if none is known."""
         kept = self._kept.get(pod)
-        return None if kept is None else kept.fields()
+        return None if kept is None else kept.decision()
 
     def _take(self, answer: _Answer) -> None:
         policy, pod = answer.decision.policy, answer.pod
@@ -176,11 +186,8 @@ class PodDecisions:
             return
         namespace, _, name = known.policy.partition("/")
         decision = latest.policies.get(PolicyKey(namespace, name))
-        found = {
-            "chosen": node,
-            "chosenAt": rfc3339.millis(at),
-            "readings": _readings(decision, latest.table, node) if decision else {},
-        }
+        readings = _readings(decision, latest.table, node) if decision else {}
+        found = ChosenFields(node, rfc3339.millis(at), readings)
         self._keep(pod, replace(known, placed=msgspec.json.encode(found)))
         key = decision.policy.key if decision else None
         self._history.add(Kind.PLACED, at, policy=key, node=node, pod=pod)
@@ -213,18 +220,18 @@ def _first_refused(answer: _Answer) -> str:
 def _answered(answer: _Answer) -> bytes:
     decision, table = answer.decision, answer.table
     return msgspec.json.encode(
-        {
-            "at": rfc3339.millis(answer.at),
-            "policy": str(decision.policy.key),
-            "generation": decision.policy.generation,
-            "mode": "observe" if decision.policy.observed else "enforce",
-            "candidates": answer.candidates,
-            "refused": answer.refused,
-            "refusedNodes": [
-                {"node": node, "reason": reason, "readings": _readings(decision, table, node)}
+        PodDecision(
+            at=rfc3339.millis(answer.at),
+            policy=str(decision.policy.key),
+            generation=decision.policy.generation,
+            mode="observe" if decision.policy.observed else "enforce",
+            candidates=answer.candidates,
+            refused=answer.refused,
+            refused_nodes=[
+                RefusedNode(node, reason, _readings(decision, table, node))
                 for node, reason in answer.named
             ],
-        }
+        )
     )
 
 
@@ -232,10 +239,10 @@ def _ranked(answer: _Answer, best: NodeScores) -> bytes:
     strategy = answer.decision.policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     metric = strategy.rules[0].metric if strategy and strategy.rules else ""
     ranked = [
-        {"node": node, "score": score, "reading": _reading(answer.table, metric, node)}
+        RankedNode(node, score, _reading(answer.table, metric, node))
         for node, score in best.pairs()
     ]
-    return msgspec.json.encode({"rankedBy": metric, "ranked": ranked})
+    return msgspec.json.encode(RankedFields(metric, ranked))
 
 
 def _readings(decision: Decision, table: MetricTable, node: str) -> dict[str, float | None]:

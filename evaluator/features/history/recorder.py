@@ -15,7 +15,7 @@ from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import WrittenFields
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
@@ -44,7 +44,7 @@ def restored(
     policies: Iterable[Policy],
     nodes: Iterable[Node],
     pods: Iterable[Pod],
-    written: Callable[[Node], Facts],
+    written: Callable[[Node], WrittenFields],
 ) -> Iterator[Restored | None]:
     """Yield records, in no order, and None between steps. `written`: what features wrote to a node, as pages show it."""
     for policy in policies:
@@ -53,11 +53,9 @@ def restored(
                 yield found
         yield None
     for node in nodes:
-        for condition in written(node).get("conditions", ()):
-            if (at := rfc3339.parse_or_none(condition["since"])) is not None:
-                text = (
-                    f"condition {condition['type']}={condition['status']} ({condition['reason']})"
-                )
+        for condition in getattr(written(node), "conditions", ()):  # of another feature
+            if (at := rfc3339.parse_or_none(condition.since)) is not None:
+                text = f"condition {condition.type}={condition.status} ({condition.reason})"
                 yield Restored(at, ActionKind.WRITTEN, node=node.metadata.name, text=text)
         yield None
     for pod in pods:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.features.history.kinds import HistoryRecord
 from plimsoll import rfc3339
 
 
@@ -243,6 +244,6 @@ def as_json(record: Mapping[str, Any], block: Block) -> dict[str, Any]:
     return found
 
 
-def written(fields: Mapping[str, Any]) -> dict[str, Any]:
+def written(fields: Mapping[str, Any]) -> HistoryRecord:
     """Return a record with its time as RFC 3339."""
-    return {**fields, "at": rfc3339.millis(fields["at"])}
+    return HistoryRecord(**{**fields, "at": rfc3339.millis(fields["at"])})

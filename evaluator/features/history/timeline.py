@@ -18,6 +18,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.durations import Phase, Phases
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.features.history.history import History, Query
+from evaluator.features.history.kinds import TimelineRow
 from evaluator.features.history.records import STRATEGIES, TRANSITIONS, Block, Records
 from plimsoll.steps import Steps
 
@@ -46,12 +47,12 @@ class Row(NamedTuple):
         """The share of the parts in which it was in violation for some time."""
         return float(np.mean(self.phases >= Phase.CLEARING)) if len(self.phases) else 0.0
 
-    def runs(self) -> list[Sequence[int | str]]:
+    def runs(self) -> list[tuple[int, int, str]]:
         """Return the row as runs of [first part, parts, phase], without those that are clear."""
         edges = np.flatnonzero(np.diff(self.phases)) + 1
         bounds = [0, *edges.tolist(), len(self.phases)]
         return [
-            [begin, end - begin, _WORDS[self.phases[begin]]]
+            (begin, end - begin, _WORDS[self.phases[begin]])
             for begin, end in itertools.pairwise(bounds)
             if end > begin and self.phases[begin]
         ]
@@ -66,21 +67,21 @@ class Timeline:
     rows: Sequence[Row]
     more: int
 
-    def as_json(self) -> Steps[dict[str, Any]]:
-        """Return the timeline as data."""
+    def shown_rows(self) -> Steps[list[TimelineRow]]:
+        """Return the rows as data."""
         rows = []
         for row in self.rows:
             rows.append(
-                {
-                    "name": row.name,
-                    "transitions": row.transitions,
-                    "now": _WORDS[row.phases[-1]],
-                    "violatedShare": round(row.violated_share, 4),
-                    "runs": row.runs(),
-                }
+                TimelineRow(
+                    name=row.name,
+                    transitions=row.transitions,
+                    now=_WORDS[row.phases[-1]],
+                    violated_share=round(row.violated_share, 4),
+                    runs=row.runs(),
+                )
             )
             yield
-        return {"columns": COLUMNS, "rows": rows, "rowsMore": self.more}
+        return rows
 
 
 class _Key(NamedTuple):

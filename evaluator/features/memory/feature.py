@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
+from msgspec import UNSET
+
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature, Written
 from evaluator.core.loop.loop import DecisionLoop, DecisionParts
@@ -15,7 +17,6 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.types import Policy
@@ -34,6 +35,16 @@ from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.core.writes.node_writer import while_leading
 from evaluator.features.memory.annotations import MEMORY, Memory
 from evaluator.features.memory.controller import MemoryMetrics, Transitions, memory_writer
+from evaluator.features.memory.page import (
+    PAGES,
+    DeviceScore,
+    FlappingFields,
+    PolicyMemoryFields,
+    PolicyScore,
+    RememberedNode,
+    ShownMemory,
+    WrittenMemoryFields,
+)
 from evaluator.features.memory.readings import (
     PREFIX,
     Held,
@@ -111,72 +122,71 @@ class MemoryReport:
         """Return the part of pages."""
         return PagePart(policy=self.policy, listed=self.listed, written=self.written)
 
-    def listed(self, decision: Decision) -> Facts:
+    def listed(self, decision: Decision) -> FlappingFields | None:
         """Return the nodes that flap, for lists of policies; nothing without a memory."""
         if not decision.policy.actions.part(Memory).half_life:
-            return {}
+            return None
         names = self._memories.flapping(decision.policy.key)
-        more = {"flappingMore": len(names) - _NAMED} if len(names) > _NAMED else {}
-        return {"flapping": list(names[:_NAMED]), **more}
+        more = max(0, len(names) - _NAMED) or UNSET
+        return FlappingFields(flapping=list(names[:_NAMED]), flapping_more=more)
 
-    def policy(self, decision: Decision) -> Facts:
+    def policy(self, decision: Decision) -> PolicyMemoryFields | None:
         """Return the memory of a policy: half-life, and the nodes with a score."""
         memory = decision.policy.actions.part(Memory)
         if not memory.half_life:
-            return {}
+            return None
         now, scores = self._wall(), self._memories.of_policy(decision.policy.key)
         flapping = {*self._memories.flapping(decision.policy.key)}
         rows = [
-            {"node": name, **_shown(score, now, memory.half_life), "flapping": name in flapping}
+            RememberedNode(
+                **_shown(score, now, memory.half_life, flapping=name in flapping), node=name
+            )
             for name, score in scores.items()
         ]
-        rows.sort(key=lambda row: (-row["score"], row["node"]))
-        more = {"nodesMore": len(rows) - _SHOWN} if len(rows) > _SHOWN else {}
+        rows.sort(key=lambda row: (-row.score, row.node))
         above = memory.flapping_above
-        return {
-            "memory": {
-                "halfLifeSeconds": memory.half_life,
-                "flappingAbove": above if above < float("inf") else None,
-                "nodes": rows[:_SHOWN],
-                **more,
-            }
-        }
+        shown = ShownMemory(
+            half_life_seconds=memory.half_life,
+            flapping_above=above if above < float("inf") else None,
+            nodes=rows[:_SHOWN],
+            nodes_more=max(0, len(rows) - _SHOWN) or UNSET,
+        )
+        return PolicyMemoryFields(memory=shown)
 
-    def written(self, node: Node | None) -> Facts:
+    def written(self, node: Node | None) -> WrittenMemoryFields:
         """Return the scores of a node, by policy."""
         if node is None:
-            return {"memory": {}}
+            return WrittenMemoryFields(memory={})
         found, now = remembered(node), self._wall()
-        half_lives = self._memories.half_lives
-        return {
-            "memory": {
-                str(key): {
-                    **_shown(score, now, half_lives.get(key, float("inf"))),
-                    "flapping": node.metadata.name in self._memories.flapping(key),
-                }
-                for key, score in sorted(found.scores.items())
-            }
-        }
+        half_lives, name = self._memories.half_lives, node.metadata.name
+        memory = {}
+        for key, score in sorted(found.scores.items()):
+            half_life, flapping = half_lives.get(key, float("inf")), self._memories.flapping(key)
+            parts = _shown(score, now, half_life, flapping=name in flapping)
+            memory[str(key)] = PolicyScore(**parts)
+        return WrittenMemoryFields(memory=memory)
 
 
-def _shown(score: Score, now: float, half_life: float) -> dict[str, Any]:
+def _shown(score: Score, now: float, half_life: float, *, flapping: bool) -> dict[str, Any]:
+    """Return the fields of a `PolicyScore`."""
+    devices = [
+        DeviceScore(**_decayed(one, now, half_life), device=name)
+        for name, one in score.devices.items()
+    ]
+    devices.sort(key=lambda row: (-row.score, row.device))
     return {
         **_decayed(score, now, half_life),
         "violated": score.violated,
-        "devices": sorted(
-            (
-                {"device": name, **_decayed(one, now, half_life)}
-                for name, one in score.devices.items()
-            ),
-            key=lambda row: (-row["score"], row["device"]),
-        ),
+        "devices": devices,
+        "flapping": flapping,
     }
 
 
 def _decayed(score: Score | Decaying, now: float, half_life: float) -> dict[str, Any]:
+    """Return the fields of a `DecayedScore`."""
     return {
         "score": round(score.now(now, half_life), 4),
-        "lastViolation": rfc3339.seconds(score.at),
+        "last_violation": rfc3339.seconds(score.at),
     }
 
 
@@ -248,5 +258,6 @@ FEATURE = Feature(
     metrics=MemoryMetrics,
     wire=wire,
     written=Written(what=f"the annotation {ANNOTATION}", options=FeatureOptions, removals=removals),
+    pages=PAGES,
     vocabulary=Vocabulary(actions=(MEMORY,), of_policies=(PREFIX,)),
 )

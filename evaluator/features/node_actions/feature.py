@@ -9,7 +9,6 @@ from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import FIELD_MANAGER
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import Vocabulary
@@ -23,6 +22,12 @@ from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndC
 from evaluator.features.node_actions.controller import condition_writer, taint_writer
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, NodeLimit, node_limit
 from evaluator.features.node_actions.names import own_prefixes
+from evaluator.features.node_actions.page import (
+    PAGES,
+    ActionsFields,
+    ShownActions,
+    WrittenActionsFields,
+)
 from evaluator.features.node_actions.planner import (
     ActionsPlanned,
     NodeActionMetrics,
@@ -102,28 +107,27 @@ class Shown:
         """Return the part of pages."""
         return PagePart(policy=self.policy, written=self.written, written_for=self.written_for)
 
-    def policy(self, decision: Decision) -> Facts:
+    def policy(self, decision: Decision) -> ActionsFields:
         """Return the actions of a policy, for its page."""
         actions = decision.policy.actions.part(TaintsAndConditions)
         plan = self._planner.latest.policies.get(decision.policy.key)
         limited = plan is not None and plan.choice is not None
-        return {
-            "actions": {
-                "kinds": sorted(decision.policy.actions.kinds),
-                "effect": actions.effect.value,
-                "condition": actions.condition,
-                "limit": plan.limit if plan and limited else None,
-                "acted": plan.acted if plan and limited else None,
-                "heldBack": plan.held_back if plan and limited else None,
-                "problems": [*plan.problems, *plan.conflicts] if plan else [],
-            }
-        }
+        shown = ShownActions(
+            kinds=sorted(decision.policy.actions.kinds),
+            effect=actions.effect.value,
+            condition=actions.condition,
+            limit=plan.limit if plan and limited else None,
+            acted=plan.acted if plan and limited else None,
+            held_back=plan.held_back if plan and limited else None,
+            problems=[*plan.problems, *plan.conflicts] if plan else [],
+        )
+        return ActionsFields(actions=shown)
 
-    def written(self, node: Node | None) -> Facts:
+    def written(self, node: Node | None) -> WrittenActionsFields:
         """Return our taints and conditions of a node."""
         return writes.set_on_node(node, self._planner.prefixes)
 
-    def written_for(self, node: Node | None, decision: Decision) -> Facts:
+    def written_for(self, node: Node | None, decision: Decision) -> WrittenActionsFields:
         """Return the taint and condition of a node that one policy caused."""
         return writes.set_by_policy(node, decision.policy, self._planner.prefixes)
 
@@ -207,5 +211,6 @@ FEATURE = Feature(
         options=RemovalOptions,
         removals=removals,
     ),
+    pages=PAGES,
     vocabulary=Vocabulary(actions=(NODE_ACTIONS,)),
 )

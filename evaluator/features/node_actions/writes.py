@@ -26,6 +26,11 @@ from evaluator.features.node_actions.annotations import (
     TaintsAndConditions,
 )
 from evaluator.features.node_actions.names import STRONGEST_FIRST
+from evaluator.features.node_actions.page import (
+    WrittenActionsFields,
+    WrittenCondition,
+    WrittenTaint,
+)
 from evaluator.features.node_actions.types import VALUE, OwnTaint, taint_name
 from plimsoll import rfc3339
 from plimsoll.quantity import readable
@@ -114,39 +119,37 @@ def violation_message(
     return one_line(f"policy {policy.key} is violated: {', '.join(shown)}")
 
 
-def set_on_node(node: Node | None, prefixes: tuple[str, ...]) -> dict[str, Any]:
+def set_on_node(node: Node | None, prefixes: tuple[str, ...]) -> WrittenActionsFields:
     """Return all taints (with one of our key prefixes) and conditions of a node that are ours."""
     if node is None:
-        return {"taints": [], "conditions": []}
+        return WrittenActionsFields(taints=[], conditions=[])
     own = [taint for taint in node.spec.taints or () if taint.key.startswith(prefixes)]
-    return {
-        "taints": [
-            {"key": taint.key, "value": taint.value, "effect": taint.effect} for taint in own
-        ],
-        "conditions": [
-            {
-                "type": kind,
-                "status": condition.status,
-                "reason": condition.reason,
-                "since": None if condition.since is None else rfc3339.seconds(condition.since),
-            }
+    return WrittenActionsFields(
+        taints=[WrittenTaint(taint.key, taint.value, taint.effect) for taint in own],
+        conditions=[
+            WrittenCondition(
+                type=kind,
+                status=condition.status,
+                reason=condition.reason,
+                since=None if condition.since is None else rfc3339.seconds(condition.since),
+            )
             for kind, condition in sorted(node.own_conditions(FIELD_MANAGER).items())
         ],
-    }
+    )
 
 
-def set_by_policy(node: Node | None, policy: Policy, prefixes: tuple[str, ...]) -> dict[str, Any]:
+def set_by_policy(
+    node: Node | None, policy: Policy, prefixes: tuple[str, ...]
+) -> WrittenActionsFields:
     """Return the part of it that one policy caused: its taint and its condition."""
     written = set_on_node(node, prefixes)
     actions, suffix = policy.actions.part(TaintsAndConditions), names.taint_suffix(policy.key)
     keys = {prefix + suffix for prefix in prefixes} if TAINT in actions.kinds else set()
     kind = actions.condition if CONDITION in actions.kinds else None
-    return {
-        "taints": [taint for taint in written["taints"] if taint["key"] in keys],
-        "conditions": [
-            condition for condition in written["conditions"] if condition["type"] == kind
-        ],
-    }
+    return WrittenActionsFields(
+        taints=[taint for taint in written.taints if taint.key in keys],
+        conditions=[condition for condition in written.conditions if condition.type == kind],
+    )
 
 
 class Records:

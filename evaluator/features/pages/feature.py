@@ -17,6 +17,7 @@ from evaluator.core.readings.merged import AGENTS
 from evaluator.core.signals import Decided, on
 from evaluator.core.wiring import Wired
 from evaluator.features.pages.handlers import BrowserPages, ExplainPages, Reports
+from evaluator.features.pages.kinds import PAGES
 from evaluator.features.pages.sources import PageSources, UnreadablePodError, ViolationTimes
 from evaluator.features.pages.targets import EXPLAIN, Targets
 from plimsoll.flags import option
@@ -137,4 +138,4 @@ async def _switched_off(request: Request) -> Response:
     return error(f"{what} off (--no-explain)")
 
 
-FEATURE = Feature(name="pages", options=PageOptions, wire=wire)
+FEATURE = Feature(name="pages", options=PageOptions, wire=wire, pages=PAGES)

@@ -12,6 +12,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages.section import LONGEST_PATH, SHOWN, PageError, Report, Section
 from evaluator.core.pages.window import Window
 from evaluator.features.pages import rendering
+from evaluator.features.pages.kinds import ErrorPage
 from evaluator.features.pages.pods import NodeReports, PodReports
 from evaluator.features.pages.policies import PolicyReports
 from evaluator.features.pages.rendering import NEGOTIATED, Drawing, DrawnPages
@@ -167,7 +168,7 @@ class BrowserPages:
             if target.wants_json:
                 return responses.error(str(failure), failure.status)
             around = self._around(target, failure.status.phrase, "")
-            report = Report({"message": str(failure)})
+            report = Report(ErrorPage(str(failure)))
             return await self._drawing.draw("error.html", report, around, failure.status)
 
     def _recent(self, target: Target) -> Response | None:

@@ -1,35 +1,42 @@
 """Reports on pods: why one waits, and the list of those that name a policy; and on nodes."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+from msgspec import UNSET
 
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.http.ops import WAITING
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import PodRecord
-from evaluator.core.pages.facts import joined
-from evaluator.core.pages.section import SHOWN, PageError, Report
+from evaluator.core.page_fields import PodFields, extended
+from evaluator.core.pages.part import PodOpinions
+from evaluator.core.pages.section import SHOWN, Entries, PageError, Report
 from evaluator.core.pages.window import Window
 from evaluator.core.placement.explain import placed_on
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.label_sets import assignments_of
 from evaluator.features.pages.explain import nodes as explain_nodes
 from evaluator.features.pages.explain import pod as explain_pod
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.metrics import failing_on
+from evaluator.features.pages.explain.pod import PodExplanation
 from evaluator.features.pages.explain.pod_summary import PodContext, no_pods
-from evaluator.features.pages.explain.policy import Explanation
-from evaluator.features.pages.policies import about
+from evaluator.features.pages.kinds import NodeList, NodePage, NodesPage, PodPage, PodsPage, Written
+from evaluator.features.pages.policies import listed_pod
 from evaluator.features.pages.sources import PageSources, UnreadablePodError
 from plimsoll.fairlock import FairLock
 from plimsoll.http.pieces import stepwise, unhurried
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?", re.ASCII)
 """Names that a pod or a namespace can have."""
+_PLACED = "it is scored like a new pod: its requests and usage already count on that node"
+NO_OPINIONS = PodOpinions(PodFields(), {})
+N = TypeVar("N")
 
 
 class NodeReports:
@@ -45,7 +52,7 @@ class NodeReports:
         nodes = await stepwise(
             explain_nodes.nodes(self._decider.latest, cause_of=self._sources.causes.of)
         )
-        return Report(self._sources.waiting(), objects={"nodes": nodes})
+        return Report(NodeList(self._sources.waiting()), objects={"nodes": nodes})
 
     async def page(self, window: Window) -> Report:
         """Report on the nodes of a page: those that differ first."""
@@ -57,11 +64,11 @@ class NodeReports:
         rows = await stepwise(
             explain_nodes.rows(decisions, codes, shown, self._cached, self._sources.causes.of)
         )
-        head = {
-            **self._sources.waiting(),
-            "states": states.counts(codes),
-            "window": window.described(len(positions), len(names)),
-        }
+        head = NodesPage(
+            waiting_for=self._sources.waiting(),
+            states=states.counts(codes),
+            window=window.described(len(positions), len(names)),
+        )
         return Report(head, objects={"nodes": rows})
 
     async def node(self, name: str, window: Window | None = None) -> Report:
@@ -80,26 +87,29 @@ class NodeReports:
                     cause_of=sources.causes.of,
                 )
             )
-        cached = self._cached.get(name)
-        head = {
-            **sources.waiting(),
-            **explain_nodes.head(name, cached, decisions),
-            "sources": list(sources.readings_from),
-            "written": {
-                "labels": states.own_labels(cached),
-                **joined(part.written(cached) for part in sources.parts()),
-            },
-            "failingRules": failing_on(sources.failing_rules, name, sources.clock()),
-            **joined(part.node(name) for part in sources.parts()),
-        }
+        cached, parts = self._cached.get(name), sources.parts()
+        written = Written(labels=states.own_labels(cached))
+        head = NodePage(
+            waiting_for=sources.waiting(),
+            node=name,
+            ready=cached.ready_status if cached else None,
+            cordoned=cached.spec.unschedulable if cached else None,
+            labels=assignments_of(decisions.labels).at(decisions.table.nodes.position[name]),
+            sources=list(sources.readings_from),
+            written=extended(written, *(part.written(cached) for part in parts)),
+            failing_rules=failing_on(sources.failing_rules, name, sources.clock()),
+        )
+        past = None
         if window is not None and sources.past is not None:
-            head["past"] = await sources.past.of_node(name, window)
+            past = await sources.past.of_node(name, window)
+        head = extended(head, *(part.node(name) for part in parts), past)
         return Report(head, objects={"policies": policies})
 
 
 class FoundPod(NamedTuple):
-    """A pod as the API server has it, and as scorers see it; either may be None."""
+    """The pod namespace/name as the API server has it, and as scorers see it; either may be None."""
 
+    name: str
     pod: Pod | None
     record: PodRecord | None
 
@@ -128,7 +138,7 @@ class PodReports:
         record = scorers.find(name) if scorers is not None and not scorers.waiting_for else None
         if pod is None and record is None:
             raise PageError(f"no pod {name[:SHOWN]} (written as <namespace>/<name>)")
-        return FoundPod(pod, record)
+        return FoundPod(name, pod, record)
 
     async def _read(self, namespace: str, name: str) -> Pod | None:
         cached = self._cluster.pods.objects.get((namespace, name))
@@ -138,37 +148,34 @@ class PodReports:
 
     async def pod(self, selected: FoundPod, window: Window | None = None) -> Report:
         """Report why a pod waits: its policy, and what refuses it on each node; with scorers also their scores."""
-        decisions = self._decider.latest
-        head, nodes = await self._scores(selected.record)
-        if (past := self._sources.past) is not None and (of := selected.pod or selected.record):
-            head["past"] = past.of_pod(_name(of))
+        name, record, sources = selected.name, selected.record, self._sources
+        past = sources.past.of_pod(name) if sources.past is not None else None
+        opinions = NO_OPINIONS
+        if record is not None and sources.judge is not None:
+            opinions = await sources.judge.opinions(record)
+        added: list[PodFields | None] = [opinions.head]
         if selected.pod is None:
-            return Report(head, objects={"nodes": _some(nodes, window)})
-        explained = await self._explained(decisions, selected.pod, selected.record, nodes, window)
-        merged = ((name, {**nodes.get(name, {}), **own}) for name, own in explained.nodes)
-        return Report({**head, **explained.head}, objects={"nodes": merged})
-
-    async def _scores(
-        self, record: PodRecord | None
-    ) -> tuple[dict[str, Any], Mapping[str, dict[str, Any]]]:
-        """Return the scores of a pod, for the head and by node; empty without scorers. Raises PageError."""
-        scorers = self._sources.judge
-        if record is None or scorers is None:
-            return {}, {}
-        opinions = await scorers.opinions(record)
-        head = {**opinions.head, **_placed(record.node)}
-        if record.problems:
-            head["problems"] = list(record.problems)
-        return head, opinions.nodes
+            head = PodPage(pod=name)
+            nodes: Entries = _some(opinions.nodes, window)
+        else:
+            decisions = self._decider.latest
+            head, own = await self._explained(decisions, selected.pod, record, opinions, window)
+            added += [part.pod(selected.pod) for part in sources.parts()]
+            nodes = ((node, extended(one, opinions.nodes.get(node))) for node, one in own)
+        if record is not None and sources.judge is not None:
+            head.problems = list(record.problems) or UNSET
+            if record.node:
+                head.node, head.placed = head.node or record.node, _PLACED
+        return Report(extended(head, *added, past), objects={"nodes": nodes})
 
     async def _explained(
         self,
         decisions: Decisions,
         pod: Pod,
         record: PodRecord | None,
-        scores: Mapping[str, dict[str, Any]],
+        opinions: PodOpinions,
         window: Window | None,
-    ) -> Explanation:
+    ) -> PodExplanation:
         sources, key = self._sources, policy_of(pod)
         decision: Decision | None = decisions.policies.get(key) if key else None
         if decision and record is not None and sources.judge is not None:
@@ -180,13 +187,13 @@ class PodReports:
                 counted.decision,
                 partial(placed_on, sources.placements.measures, counted),
             )
-        refused = {name: score["refusedBy"] for name, score in scores.items() if score["refusedBy"]}
+        refused = {name: one.refused_by for name, one in opinions.nodes.items() if one.refused_by}
         context = PodContext(
             decisions,
             self._cluster.nodes.objects,
             decision,
             scorers=refused,
-            scorer_reasons=_reasons(scores),
+            scorer_reasons=opinions.reasons,
             waiting_for=tuple(self._decider.waiting_for),
             placed=placed,
         )
@@ -201,9 +208,8 @@ class PodReports:
                     cause_of=sources.causes.of,
                 )
             )
-        if explanation.head["policy"] and (named := decisions.policies.get(key) if key else None):
-            explanation.head["policy"]["problems"] = sources.problems(named)
-        explanation.head.update(joined(part.pod(pod, explanation.head) for part in sources.parts()))
+        if explanation.head.policy and (named := decisions.policies.get(key) if key else None):
+            explanation.head.policy.problems = sources.problems(named)
         return explanation
 
     async def page(self, window: Window) -> Report:
@@ -214,11 +220,12 @@ class PodReports:
         ordered = sorted(entry for entry in names if entry is not None)
         await unhurried([])
         rows = [
-            {"pod": name, **about(pod)}
-            for _, name, key in window.of(ordered)
+            listed_pod(pod)
+            for _, _, key in window.of(ordered)
             if (pod := self._cluster.pods.objects.get(key)) is not None
         ]
-        head = {**self._sources.waiting(), "window": window.described(len(ordered), total)}
+        shown = window.described(len(ordered), total)
+        head = PodsPage(waiting_for=self._sources.waiting(), window=shown)
         return Report(head, arrays={"pods": rows})
 
 
@@ -232,31 +239,6 @@ def _listed(pod: Pod, window: Window) -> tuple[bool, str, tuple[str, str]] | Non
     return not waits, name, (pod.metadata.namespace, pod.metadata.name)
 
 
-def _name(of: Pod | PodRecord) -> str:
-    meta = of.metadata if isinstance(of, Pod) else of
-    return f"{meta.namespace}/{meta.name}"
-
-
-def _some(
-    nodes: Mapping[str, dict[str, Any]], window: Window | None
-) -> list[tuple[str, dict[str, Any]]]:
+def _some(nodes: Mapping[str, N], window: Window | None) -> Sequence[tuple[str, N]]:
     entries = list(nodes.items())
-    return entries if window is None else list(window.of(entries))
-
-
-def _reasons(scores: Mapping[str, dict[str, Any]]) -> set[str]:
-    """Return the texts that extenders refuse nodes with."""
-    return {
-        reason
-        for score in scores.values()
-        for by in score["refusedBy"]
-        for reason in score["extenders"][by]["refused"].values()
-    }
-
-
-def _placed(node: str) -> dict[str, str]:
-    """The node of a pod, if it is bound."""
-    if not node:
-        return {}
-    looked = "it is scored like a new pod: its requests and usage already count on that node"
-    return {"node": node, "placed": looked}
+    return entries if window is None else window.of(entries)

@@ -3,13 +3,15 @@
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
+from typing import TypeVar
+
+from msgspec import UNSET
 
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages.facts import joined
+from evaluator.core.page_fields import Maybe, extended
 from evaluator.core.pages.section import SHOWN, PageError, Report
 from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decision, Decisions
@@ -21,10 +23,25 @@ from evaluator.features.pages.explain import (
 )
 from evaluator.features.pages.explain import policy as explain
 from evaluator.features.pages.explain.pod_summary import attempt
+from evaluator.features.pages.kinds import (
+    AgentsPort,
+    Evaluator,
+    ListedPod,
+    ListedPolicy,
+    MetricList,
+    Overview,
+    PolicyHead,
+    PolicyList,
+    PolicyPage,
+    RulesPage,
+    Watch,
+)
 from evaluator.features.pages.sources import PageSources
 from plimsoll import VERSION
 from plimsoll.http.pieces import stepwise, unhurried
 from plimsoll.text import counted
+
+P = TypeVar("P", bound=ListedPolicy)
 
 _MOST_PODS = 1_000
 """Pods listed for a namespace."""
@@ -51,34 +68,36 @@ class PolicyReports:
             if namespace in {"", key.namespace}
         }
         rows = await unhurried(explain.overview(known, decisions.table))
-        for key, row in zip(known, rows, strict=False):  # the rows end at a limit
-            row.update(self._of_features(known[key]))
-        head = {
-            **self._sources.waiting(),
-            "nodeCount": len(decisions.table.nodes),
-            "agentsPort": self._agents_port(),
-        }
-        if (more := len(known) - len(rows)) > 0:
-            head["policiesMore"] = more
+        listed = [  # the rows end at a limit
+            self._extended(row, known[key]) for key, row in zip(known, rows, strict=False)
+        ]
+        head = PolicyList(
+            waiting_for=self._sources.waiting(),
+            node_count=len(decisions.table.nodes),
+            agents_port=self._agents_port(),
+            policies_more=len(known) - len(listed) or UNSET,
+        )
         if not namespace:
-            return Report({**head, "see": see}, arrays={"policies": rows})
+            head.see = dict(see)
+            return Report(head, arrays={"policies": listed})
         pods = await unhurried(itertools.islice(self._pods_of(namespace), _MOST_PODS))
-        if not rows and not pods:
+        if not listed and not pods:
             raise PageError(
                 f"namespace {namespace[:SHOWN]} has no policy and no pod that names one; "
                 "/explain lists all policies"
             )
-        return Report({"namespace": namespace, **head}, arrays={"policies": rows, "pods": pods})
+        head.namespace = namespace
+        return Report(head, arrays={"policies": listed, "pods": pods})
 
-    def _pods_of(self, namespace: str) -> Iterator[dict[str, Any]]:
+    def _pods_of(self, namespace: str) -> Iterator[ListedPod]:
         for (of, _), pod in tuple(self._cluster.pods.objects.items()):
             if of == namespace:
-                yield {"pod": str(pod), "explain": f"/explain?pod={pod}", **about(pod)}
+                yield listed_pod(pod, explain=f"/explain?pod={pod}")
 
-    def _of_features(self, decision: Decision) -> dict[str, Any]:
-        """Return what features show of a policy in a list, and its problems with theirs."""
-        facts = joined(part.listed(decision) for part in self._sources.parts())
-        return {**facts, "problems": self._sources.problems(decision)}
+    def _extended(self, row: P, decision: Decision) -> P:
+        """Return a policy of a list with what features show of it, and its problems with theirs."""
+        row.problems = self._sources.problems(decision)
+        return extended(row, *(part.listed(decision) for part in self._sources.parts()))
 
     async def overview(self, window: Window) -> Report:
         """Report on this replica and on the policies of a page."""
@@ -90,19 +109,21 @@ class PolicyReports:
             rows = await stepwise(
                 overview.policies(decisions, shown, readings, now=self._sources.clock())
             )
-        for key, row in zip(shown, rows, strict=True):
-            row.update(self._of_features(decisions.policies[key]))
+        listed = [
+            self._extended(row, decisions.policies[key])
+            for key, row in zip(shown, rows, strict=True)
+        ]
         past = self._sources.past
-        head = {
-            **self._sources.waiting(),
-            "nodeCount": len(decisions.table.nodes),
-            "attention": await self._attention(decisions, known),
-            "evaluator": self._evaluator(),
-            "apiServer": self._api_server(),
-            "window": window.described(len(keys), len(known)),
-            **({"past": await past.of_all(window)} if past else {}),
-        }
-        return Report(head, arrays={"policies": rows})
+        head = Overview(
+            waiting_for=self._sources.waiting(),
+            node_count=len(decisions.table.nodes),
+            attention=await self._attention(decisions, known),
+            evaluator=self._evaluator(),
+            api_server=self._api_server(),
+            window=window.described(len(keys), len(known)),
+        )
+        head = extended(head, await past.of_all(window) if past else None)
+        return Report(head, arrays={"policies": listed})
 
     async def _attention(self, decisions: Decisions, known: Sequence[PolicyKey]) -> list[str]:
         """Return what needs attention, each as a phrase; nothing if all is well."""
@@ -113,43 +134,42 @@ class PolicyReports:
         if not (sources.is_leader() or sources.leader()):
             found.append("no leader is known")
         port = self._agents_port()
-        if port and port["restarts"] and port["lastRestartSeconds"] < _RECENT:
-            found.append(f"the agents' port restarted ({port['reason']})")
-        stale = [one["kind"] for one in self._api_server() if one["stale"]]
+        if port and port.last_restart_seconds is not None and port.last_restart_seconds < _RECENT:
+            found.append(f"the agents' port restarted ({port.reason})")
+        stale = [one.kind for one in self._api_server() if one.stale]
         return found + [f"the watch of {kind} is stale" for kind in stale]
 
-    def _evaluator(self) -> dict[str, Any]:
+    def _evaluator(self) -> Evaluator:
         sources = self._sources
-        return {
-            "version": VERSION,
-            "leads": sources.is_leader(),
-            "leader": sources.leader(),
-            "agents": sources.agents(),
-            "agentsPort": self._agents_port(),
-            "sources": list(sources.readings_from),
-            **joined(part.evaluator() for part in sources.parts()),
-        }
+        own = Evaluator(
+            version=VERSION,
+            leads=sources.is_leader(),
+            leader=sources.leader(),
+            agents=sources.agents(),
+            agents_port=self._agents_port(),
+            sources=list(sources.readings_from),
+        )
+        return extended(own, *(part.evaluator() for part in sources.parts()))
 
-    def _agents_port(self) -> dict[str, Any] | None:
+    def _agents_port(self) -> AgentsPort | None:
         """Return the number of restarts of the agents' port, the seconds since the last one and its reason."""
         if (restarts := self._sources.port_restarts) is None:
             return None
-        ago, reason = None, None
-        if restarts.count:
-            ago = round(max(0.0, self._sources.clock() - restarts.at), 3)
-            reason = restarts.reason
-        return {"restarts": restarts.count, "lastRestartSeconds": ago, "reason": reason}
+        if not restarts.count:
+            return AgentsPort(0, None, None)
+        ago = round(max(0.0, self._sources.clock() - restarts.at), 3)
+        return AgentsPort(restarts.count, ago, restarts.reason)
 
-    def _api_server(self) -> list[dict[str, Any]]:
+    def _api_server(self) -> list[Watch]:
         """Return for how long each watch has received nothing; null if it never did."""
         staleness, now = self._cluster.staleness, self._sources.clock()
         ages = {kind: staleness.age(kind, now) for kind in staleness.kinds}
         return [
-            {
-                "kind": kind,
-                "silentSeconds": None if age is None else round(max(0.0, age), 3),
-                "stale": staleness.is_stale(kind, now),
-            }
+            Watch(
+                kind=kind,
+                silent_seconds=None if age is None else round(max(0.0, age), 3),
+                stale=staleness.is_stale(kind, now),
+            )
             for kind, age in ages.items()
         ]
 
@@ -160,12 +180,9 @@ class PolicyReports:
             raise PageError(f"no node {node[:SHOWN]}")
         explained = await self._explained(decisions, key, node=node)
         decision, sources = decisions.policies[key], self._sources
-        head = {
-            **sources.waiting(),
-            **explained.head,
-            "problems": sources.problems(decision),
-            **joined(part.policy(decision) for part in sources.parts()),
-        }
+        head = explained.head
+        head.waiting_for, head.problems = sources.waiting(), sources.problems(decision)
+        head = extended(head, *(part.policy(decision) for part in sources.parts()))
         return Report(head, objects={"nodes": explained.nodes})
 
     async def policy_page(self, key: PolicyKey, window: Window) -> Report:
@@ -190,24 +207,21 @@ class PolicyReports:
                 now=sources.clock(),
             )
         )
-        head = {
-            **sources.waiting(),
-            **{name: value for name, value in explained.head.items() if name != "nodesMore"},
-            **states.head(codes, window, len(positions)),
-            "problems": sources.found_problems(decision),
-            "status": wording.status(self._cluster.status_of(key)),
-            **joined(part.policy(decision) for part in sources.parts()),
-            **self._pods(key),
-            **({"past": await sources.past.of_policy(key, window)} if sources.past else {}),
-        }
-        return Report(head, objects={"nodes": entries})
-
-    def _pods(self, key: PolicyKey) -> dict[str, Any]:
         waiting, running = self._cluster.waiting.pods_of(key), self._cluster.running.pods_of(key)
-        some = itertools.islice(itertools.chain(waiting, running), _PODS)
-        listed = [{"pod": str(pod), **about(pod)} for pod in some]
-        more = len(waiting) + len(running) - len(listed)
-        return {"pods": listed, **({"podsMore": more} if more else {})}
+        pods = itertools.islice(itertools.chain(waiting, running), _PODS)
+        head = PolicyPage(
+            **{name: getattr(explained.head, name) for name in PolicyHead.__struct_fields__},
+            states=states.counts(codes),
+            strip=states.strip(codes),
+            window=window.described(len(positions), len(codes)),
+            status=wording.status(self._cluster.status_of(key)),
+            pods=[listed_pod(pod) for pod in pods],
+            pods_more=max(0, len(waiting) + len(running) - _PODS) or UNSET,
+        )
+        head.waiting_for, head.problems = sources.waiting(), sources.found_problems(decision)
+        past = await sources.past.of_policy(key, window) if sources.past else None
+        head = extended(head, *(part.policy(decision) for part in sources.parts()), past)
+        return Report(head, objects={"nodes": entries})
 
     async def _explained(
         self,
@@ -249,7 +263,7 @@ class PolicyReports:
         names = dict.fromkeys(name[:SHOWN] for name in metrics)
         table = self._decider.latest.table
         explained = explain_metrics.explain(names, table, self._decider.similar.to)
-        head = {**self._sources.waiting(), "nodeCount": len(table.nodes)}
+        head = MetricList(waiting_for=self._sources.waiting(), node_count=len(table.nodes))
         return Report(head, objects={"metrics": explained})
 
     async def rules(self, window: Window) -> Report:
@@ -267,20 +281,25 @@ class PolicyReports:
         failing = await stepwise(
             explain_metrics.listed_failures(sources.failing_rules, window.search, sources.clock())
         )
-        head = {
-            **sources.waiting(),
-            "nodeCount": len(decisions.table.nodes),
-            "failing": failing.counts,
-            "window": window.described(len(wanted), len(counts)),
-        }
+        head = RulesPage(
+            waiting_for=sources.waiting(),
+            node_count=len(decisions.table.nodes),
+            failing=failing.counts,
+            window=window.described(len(wanted), len(counts)),
+        )
         return Report(head, objects={"metrics": rows}, arrays={"failingRules": failing.rows})
 
 
-def about(pod: Pod) -> dict[str, Any]:
-    """Return what lists of pods show of one."""
-    return {
-        "policy": str(policy_of(pod)),
-        "phase": pod.status.phase,
-        "node": pod.spec.node_name or None,
-        **attempt(pod),
-    }
+def listed_pod(pod: Pod, *, explain: Maybe[str] = UNSET) -> ListedPod:
+    """Return what lists of pods show of one; `explain`: the path of its explanation."""
+    failed = attempt(pod)
+    return ListedPod(
+        pod=str(pod),
+        explain=explain,
+        policy=str(policy_of(pod)),
+        phase=pod.status.phase,
+        node=pod.spec.node_name or None,
+        scheduler_reason=failed.reason,
+        scheduler_message=failed.message,
+        requests_decide=failed.requests_decide or UNSET,
+    )

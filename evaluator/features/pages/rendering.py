@@ -14,6 +14,7 @@ import msgspec
 from markupsafe import Markup
 
 from evaluator.core.http.responses import JSON, parts
+from evaluator.core.page_fields import Fields
 from evaluator.core.pages.section import Report
 from evaluator.core.policy.strategies import COMPLIANCE
 from plimsoll.html import headers
@@ -123,11 +124,12 @@ class Drawing:
         `compliance` has the strategies whose violations are shown as such.
         """
         await self._templates.load()
-        page = dict(report.head)
+        page = msgspec.to_builtins(report.head)
         for name, entries in report.objects.items():
-            page[name] = dict(await unhurried(entries))
+            plain = ((key, msgspec.to_builtins(one)) for key, one in entries)
+            page[name] = dict(await unhurried(plain))
         for name, items in report.arrays.items():
-            page[name] = await unhurried(items)
+            page[name] = await unhurried(map(msgspec.to_builtins, items))
         texts = self._templates.pieces(template, {**around, "page": page, "compliance": COMPLIANCE})
         pieces = await unhurried(_encoded(texts))
         begins = range(0, len(pieces), _PART)
@@ -236,14 +238,14 @@ async def as_json(report: Report) -> Response:
     return _json(report.head, lists)
 
 
-def _json(head: Mapping[str, Any], lists: Iterable[tuple[str, bytes, Sequence[bytes]]]) -> Response:
+def _json(head: Fields, lists: Iterable[tuple[str, bytes, Sequence[bytes]]]) -> Response:
     fields = msgspec.json.encode(head)
     if len(fields) < _READABLE:
         fields = msgspec.json.format(fields, indent=2)
     pieces = [fields.removesuffix(b"}").rstrip()]
     for number, (name, brackets, entries) in enumerate(lists):
         begin, end = brackets[:1], brackets[1:]
-        comma = b"," if head or number else b""
+        comma = b"," if len(fields) > len(b"{}") or number else b""
         pieces.append(b'%s\n  "%s": %s' % (comma, name.encode(), begin))
         for batch in range(0, len(entries), _ENTRIES):
             lines = b",\n    ".join(entries[batch : batch + _ENTRIES])

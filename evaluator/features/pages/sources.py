@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex, Positions, Reindex
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages.facts import Facts, joined
+from evaluator.core.page_fields import WrittenFields
 from evaluator.core.pages.part import PagePart, PagePast, PodJudge
 from evaluator.core.pages.section import Section
 from evaluator.core.placement.placements import Placements
@@ -137,9 +137,9 @@ class PageSources:
     placements: Placements | None = None
     """The pods placed since the readings."""
 
-    def waiting(self) -> dict[str, Any]:
-        """Return what is missing before this replica is ready, as a field."""
-        return {"waitingFor": list(self.decider.waiting_for)}
+    def waiting(self) -> list[str]:
+        """Return what is missing before this replica is ready."""
+        return list(self.decider.waiting_for)
 
     @property
     def judge(self) -> PodJudge | None:
@@ -156,9 +156,9 @@ class PageSources:
         """Pages of features."""
         return [part.section for part in self.parts() if part.section is not None]
 
-    def written_for(self, node: Node | None, decision: Decision) -> Facts:
+    def written_for(self, node: Node | None, decision: Decision) -> list[WrittenFields | None]:
         """Return what features wrote to a node because of one policy."""
-        return joined(part.written_for(node, decision) for part in self.parts())
+        return [part.written_for(node, decision) for part in self.parts()]
 
     def found_problems(self, decision: Decision) -> list[str]:
         """Return the problems of a policy's decision; metrics that no node has with similar ones."""

@@ -9,7 +9,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.feature import Feature, Written
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import EvaluatorFields, Fields, NodeFields
 from evaluator.core.pages.part import PagePart
 from evaluator.core.readings.reported import NodeProblems
 from evaluator.core.signals import (
@@ -53,6 +53,45 @@ class ProblemOptions(FeatureOptions):
     )
 
 
+class Acknowledgement(Fields):
+    """When a problem was acknowledged, and by whom."""
+
+    at: str
+    by: str | None
+
+
+class NodeProblem(Fields):
+    """A problem that a node's agent looks for."""
+
+    type: str
+    active: bool
+    reason: str
+    message: str
+    since: str | None
+    condition: str
+    """Whether the node's condition is written, and if not, why."""
+    acknowledged: Acknowledgement | None
+
+
+class NodeProblemFields(NodeFields):
+    """The problems of a node."""
+
+    problems: list[NodeProblem]
+
+
+class ProblemCounts(Fields):
+    """Nodes with a problem, and conditions that others own."""
+
+    nodes: int
+    foreign_conditions: int
+
+
+class ProblemCountFields(EvaluatorFields):
+    """The problems of all nodes."""
+
+    problems: ProblemCounts
+
+
 class ShownProblems:
     """What pages show of problems."""
 
@@ -61,27 +100,26 @@ class ShownProblems:
         self._problems = problems
         self._permitted = permitted
 
-    def node(self, name: str) -> Facts:
+    def node(self, name: str) -> NodeProblemFields:
         """Return the problems of a node, who owns their conditions, and who acknowledged them."""
         found, node = self._problems.conditions(name), self._cluster.nodes.objects.get(name)
         if not found or node is None:
-            return {"problems": []}
+            return NodeProblemFields(problems=[])
         others = plan.foreign(node, self._permitted)
         acknowledged = plan.acknowledgements(node)
-        return {
-            "problems": [
-                {
-                    "type": c.type,
-                    "active": c.active,
-                    "reason": c.reason,
-                    "message": c.message,
-                    "since": rfc3339.seconds(c.since) if c.since else None,
-                    "condition": self._written(c.type, others),
-                    "acknowledged": _shown(acknowledged.get(c.type)),
-                }
-                for c in found
-            ]
-        }
+        problems = [
+            NodeProblem(
+                type=c.type,
+                active=c.active,
+                reason=c.reason,
+                message=c.message,
+                since=rfc3339.seconds(c.since) if c.since else None,
+                condition=self._written(c.type, others),
+                acknowledged=_shown(acknowledged.get(c.type)),
+            )
+            for c in found
+        ]
+        return NodeProblemFields(problems=problems)
 
     def _written(self, kind: str, others: dict[str, str]) -> str:
         if kind not in self._permitted:
@@ -90,13 +128,13 @@ class ShownProblems:
             return f"owned by {others[kind] or 'another reporter'}, which keeps it"
         return "written"
 
-    def evaluator(self) -> Facts:
+    def evaluator(self) -> ProblemCountFields:
         """Return how many nodes have a problem, and how many conditions others own."""
         nodes = self._cluster.nodes.objects
         active = [
             name for name in nodes if any(c.active for c in self._problems.conditions(name) or ())
         ]
-        return {"problems": {"nodes": len(active), "foreignConditions": self.foreign()}}
+        return ProblemCountFields(problems=ProblemCounts(len(active), self.foreign()))
 
     def foreign(self) -> int:
         """Return how many conditions of permitted types other reporters own."""
@@ -107,11 +145,11 @@ class ShownProblems:
         )
 
 
-def _shown(acknowledged: tuple[float, str] | None) -> Facts | None:
+def _shown(acknowledged: tuple[float, str] | None) -> Acknowledgement | None:
     if acknowledged is None:
         return None
     at, user = acknowledged
-    return {"at": rfc3339.seconds(at), "by": user or None}
+    return Acknowledgement(rfc3339.seconds(at), user or None)
 
 
 class Acknowledgements:
@@ -168,6 +206,7 @@ FEATURE = Feature(
     options=ProblemOptions,
     metrics=ProblemMetrics,
     wire=wire,
+    pages=(NodeProblemFields, ProblemCountFields),
     written=Written(
         what=f"conditions of problems, which the field manager {plan.MANAGER} owns",
         options=FeatureOptions,

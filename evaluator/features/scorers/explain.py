@@ -16,6 +16,16 @@ from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.model.requests import PodView
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.features.scorers.page import (
+    ByName,
+    Extender,
+    ExtenderOpinion,
+    JudgedNode,
+    NodeUsage,
+    Number,
+    ScoredNode,
+    ScoredPodFields,
+)
 from evaluator.features.scorers.plugin import (
     BEST,
     POLICIES,
@@ -53,45 +63,36 @@ class Opinion:
 class Explanation(NamedTuple):
     """`head` for the pod; `nodes` for the nodes, evaluated lazily."""
 
-    head: dict[str, Any]
-    nodes: Iterator[tuple[str, dict[str, Any]]]
+    head: ScoredPodFields
+    nodes: Iterator[tuple[str, JudgedNode]]
 
 
-def node_facts(view: ClusterSnapshot, node: str) -> dict[str, Any]:
+def node_facts(view: ClusterSnapshot, node: str) -> ScoredNode:
     """Return what scorers know of a node, by resource and metric: milli-CPU, bytes or units; null if unknown."""
     position = view.nodes.position.get(node)
     if position is None:
-        return {}
-    amounts = {
-        "allocatable": view.allocatable,
-        "requested": view.requested,
-        "recentlyBound": view.recently_bound,
-    }
-    return {
-        **{
-            field: {
-                str(name): _number(float(values[position])) for name, values in by_resource.items()
-            }
-            for field, by_resource in amounts.items()
-        },
-        "usage": {
-            str(resource): {
-                "free": _number(float(usage.free[position])),
-                "deviation": _number(float(usage.deviation[position])),
-                "forecast": _number(float(usage.forecast[position])),
-            }
+        return ScoredNode()
+    congestion = view.congestion
+    return ScoredNode(
+        allocatable=_row(view.allocatable, position),
+        requested=_row(view.requested, position),
+        recently_bound=_row(view.recently_bound, position),
+        usage={
+            str(resource): NodeUsage(
+                free=_number(float(usage.free[position])),
+                deviation=_number(float(usage.deviation[position])),
+                forecast=_number(float(usage.forecast[position])),
+            )
             for resource, usage in view.usage.items()
         },
-        "congestion": None
-        if view.congestion is None
-        else _number(float(view.congestion[position])),
-        "readings": _row(view.readings, position),
-        "annotations": _row(view.annotations, position),
-    }
+        congestion=None if congestion is None else _number(float(congestion[position])),
+        readings=_row(view.readings, position),
+        annotations=_row(view.annotations, position),
+    )
 
 
-def _row(columns: Mapping[str, Floats], position: int) -> dict[str, Any]:
-    return {name: _number(float(values[position])) for name, values in columns.items()}
+def _row(columns: Mapping[Any, Floats], position: int) -> ByName:
+    return {str(name): _number(float(values[position])) for name, values in columns.items()}
 
 
 def of_scorer(
@@ -124,21 +125,16 @@ def of_policy(
 
 def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
     """Return the explanation of a pod by all extenders; the nodes are those of the first."""
-    head = {
-        "pod": pod.name,
-        "kind": pod.kind,
-        "requests": _amounts(pod.requests),
-        "extenders": {
-            opinion.name: {
-                "filter": opinion.filter,
-                "prioritize": opinion.priority,
-                "weight": opinion.weight,
-            }
+    head = ScoredPodFields(
+        kind=pod.kind,
+        requests={str(resource): _number(amount) for resource, amount in pod.requests.items()},
+        extenders={
+            opinion.name: Extender(opinion.filter, opinion.priority, opinion.weight)
             for opinion in opinions
         },
-        "total": f"the sum of score x weight x {SCALE} over the extenders: what kube-scheduler adds to the scores of its "
+        total=f"the sum of score x weight x {SCALE} over the extenders: what kube-scheduler adds to the scores of its "
         "own plugins; null where a filter refuses the node",
-    }
+    )
     return Explanation(head, _nodes(opinions))
 
 
@@ -159,11 +155,17 @@ def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
     return left
 
 
-def _amounts(amounts: Mapping[Any, float]) -> dict[str, Any]:
-    return {str(resource): _number(amount) for resource, amount in amounts.items()}
+def refusal_reasons(nodes: Iterable[JudgedNode]) -> set[str]:
+    """Return the texts that extenders refuse nodes with."""
+    return {
+        reason
+        for node in nodes
+        for by in node.refused_by or ()
+        for reason in node.extenders[by].refused.values()
+    }
 
 
-def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, JudgedNode]]:
     names = opinions[0].nodes if opinions else NodeIndex()
     for start in range(0, len(names), _BLOCK):
         block = names[start : start + _BLOCK]
@@ -172,9 +174,7 @@ def _nodes(opinions: Sequence[Opinion]) -> Iterator[tuple[str, dict[str, Any]]]:
             yield name, _of_node(opinions, entries)
 
 
-def _of_node(
-    opinions: Sequence[Opinion], entries: Sequence[dict[str, Any] | None]
-) -> dict[str, Any]:
+def _of_node(opinions: Sequence[Opinion], entries: Sequence[ExtenderOpinion | None]) -> JudgedNode:
     """Return all opinions on one node, and their sum. None marks an extender without this node."""
     by_extender = {
         opinion.name: entry
@@ -184,13 +184,13 @@ def _of_node(
     refused = [
         opinion.name
         for opinion in opinions
-        if opinion.name in by_extender and opinion.filter in by_extender[opinion.name]["refused"]
+        if opinion.name in by_extender and opinion.filter in by_extender[opinion.name].refused
     ]
-    total = sum(entry["adds"] for entry in by_extender.values())
-    return {"extenders": by_extender, "refusedBy": refused, "total": None if refused else total}
+    total = sum(entry.adds for entry in by_extender.values())
+    return JudgedNode(extenders=by_extender, refused_by=refused, total=None if refused else total)
 
 
-def _of_block(opinion: Opinion, block: Sequence[str]) -> list[dict[str, Any] | None]:
+def _of_block(opinion: Opinion, block: Sequence[str]) -> list[ExtenderOpinion | None]:
     """Return one opinion on a block of nodes."""
     if not opinion.nodes:
         return [None for _ in block]
@@ -201,15 +201,15 @@ def _of_block(opinion: Opinion, block: Sequence[str]) -> list[dict[str, Any] | N
     missing = opinion.result.missing
     missing_rows = [False] * len(block) if missing is None else missing[positions].tolist()
     return [
-        {
-            "facts": {name: _number(values[row]) for name, values in facts.items()},
-            "refused": refused[row],
-            "scores": {name: values[row] for name, values in scores.items()},
-            "missing": missing_rows[row],
-            "adds": scores[opinion.priority][row] * opinion.weight * SCALE
+        ExtenderOpinion(
+            facts={name: _number(values[row]) for name, values in facts.items()},
+            refused=refused[row],
+            scores={name: values[row] for name, values in scores.items()},
+            missing=missing_rows[row],
+            adds=scores[opinion.priority][row] * opinion.weight * SCALE
             if opinion.priority in scores
             else 0,
-        }
+        )
         if position >= 0
         else None
         for row, position in enumerate(positions.tolist())
@@ -229,7 +229,7 @@ def _refused(result: ScorerResult, positions: Sequence[int]) -> list[dict[str, s
     return by_position
 
 
-def _number(value: float) -> float | str | None:
+def _number(value: float) -> Number:
     """Return a JSON number; NaN (unknown) becomes null, an infinity its name."""
     if math.isfinite(value):
         return value

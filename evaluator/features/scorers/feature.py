@@ -12,7 +12,6 @@ from evaluator.core.http.ports import Port
 from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key
-from evaluator.core.pages.facts import Facts
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.vocabulary import Vocabulary
@@ -23,6 +22,12 @@ from evaluator.core.wiring import Loop, Wired
 from evaluator.features.scorers import registry
 from evaluator.features.scorers.derived import DERIVED_METRICS, OFF, ScorerMetrics, Scoring
 from evaluator.features.scorers.learning import RewardController
+from evaluator.features.scorers.page import (
+    PAGES,
+    ScoredNode,
+    ScoredNodeFields,
+    ScorerNameFields,
+)
 from evaluator.features.scorers.plugin import Scorer
 from evaluator.features.scorers.plugins.reward import REWARD_CONFIG_MAP
 from evaluator.features.scorers.pod_explainer import PerPodDecisions, PodExplainer, PolicyLookup
@@ -140,21 +145,21 @@ class _Shown:
         self._scorers = scorers
         self._explainer = explainer
 
-    def evaluator(self) -> Facts:
+    def evaluator(self) -> ScorerNameFields:
         """Return the names of the enabled scorers."""
-        return {"scorers": [*self._scorers]}
+        return ScorerNameFields(scorers=[*self._scorers])
 
-    def node(self, name: str) -> Facts:
+    def node(self, name: str) -> ScoredNodeFields:
         """Return what scorers know of a node."""
-        return {"scorers": self._explainer.facts_of(name)}
+        return ScoredNodeFields(scorers=self._explainer.facts_of(name))
 
 
-def _no_scorers() -> Facts:
-    return {"scorers": []}
+def _no_scorers() -> ScorerNameFields:
+    return ScorerNameFields(scorers=[])
 
 
-def _no_facts(_node: str) -> Facts:
-    return {"scorers": {}}
+def _no_facts(_node: str) -> ScoredNodeFields:
+    return ScoredNodeFields(scorers=ScoredNode())
 
 
 NO_SCORERS = PagePart(evaluator=_no_scorers, node=_no_facts)
@@ -219,5 +224,6 @@ FEATURE = Feature(
     metrics=ScoringMetrics,
     wire=wire,
     check=check,
+    pages=PAGES,
     vocabulary=Vocabulary(derived=frozenset(DERIVED_METRICS)),
 )

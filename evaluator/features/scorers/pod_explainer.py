@@ -7,7 +7,6 @@ snapshot are the same.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Any
 
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.cache.policy_pods import policy_of as policy_of_pod
@@ -30,6 +29,7 @@ from evaluator.core.policy.violations import ViolationReasons, Violations
 from evaluator.features.scorers import derived, explain
 from evaluator.features.scorers.derived import DERIVED_METRICS, Scoring
 from evaluator.features.scorers.explain import Opinion
+from evaluator.features.scorers.page import ScoredNode
 from evaluator.features.scorers.plugin import POLICIES, ClusterSnapshot
 from evaluator.features.scorers.runner import ScorerError, ScorerRunner
 from plimsoll.http.pieces import unhurried
@@ -195,7 +195,8 @@ class PodExplainer:
             explained = explain.explain(pod.view, await unhurried(self.judged(pod)))
         except ScorerError as failure:
             raise PageError(str(failure), HTTPStatus.INTERNAL_SERVER_ERROR) from failure
-        return PodOpinions(explained.head, dict(await unhurried(explained.nodes)))
+        nodes = dict(await unhurried(explained.nodes))
+        return PodOpinions(explained.head, nodes, explain.refusal_reasons(nodes.values()))
 
     def decision(self, pod: PodRecord) -> Decision | None:
         """Return the decision of the pod's policy for this pod; None if it has none."""
@@ -208,10 +209,10 @@ class PodExplainer:
         key: Key = namespace, rest
         return self.inventory.pods.objects.get(key)
 
-    def facts_of(self, node: str) -> dict[str, Any]:
+    def facts_of(self, node: str) -> ScoredNode:
         """Return what scorers know of a node; empty while they are not ready."""
         if self.waiting_for or not self.runner.scorers:
-            return {}
+            return ScoredNode()
         return explain.node_facts(self.runner.view(next(iter(self.runner.scorers))), node)
 
     def judged(self, pod: PodRecord) -> Iterator[Opinion]:

@@ -271,11 +271,11 @@ def test_added_strategy_is_explained_and_described(fifth):
         made, readings = policy({"reboot": RULES}), store(a=90.0, b=10.0)
         decisions = decide([made], ["a", "b"], readings, now=1.0)
         page = finished(explain(decisions, KEY, readings, now=1.0))
-        assert page.head["strategies"]["reboot"]["words"] == "Nodes are rebooted where this rule holds"
-        assert page.head["strategies"]["reboot"]["rules"][0]["broken"] == ["a"]
-        assert dict(page.nodes)["a"]["reboot"] == "violating demo: heat GreaterThan 80"
-        assert row(KEY, decisions.policies[KEY], decisions.table)["reboot"] == ["a"]
-        assert dict(finished(nodes(decisions)))["a"]["violates"] == {"ns/demo": ["reboot"]}
+        assert page.head.strategies["reboot"].words == "Nodes are rebooted where this rule holds"
+        assert page.head.strategies["reboot"].rules[0].broken == ["a"]
+        assert dict(page.nodes)["a"].reboot == "violating demo: heat GreaterThan 80"
+        assert row(KEY, decisions.policies[KEY], decisions.table).reboot == ["a"]
+        assert dict(finished(nodes(decisions)))["a"].violates == {"ns/demo": ["reboot"]}
         first, *_ = describe(made)
         assert first == (
             "reboot: where this rule matches, the node is labelled demo=violating, and the node is to be rebooted"

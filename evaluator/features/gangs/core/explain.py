@@ -5,7 +5,8 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from msgspec import structs
 
 from evaluator.core.model.feasibility import EXCLUDED_BY
 from evaluator.core.model.pod_record import Key, PodRecord
@@ -13,6 +14,19 @@ from evaluator.core.model.pod_spec_view import FINISHED
 from evaluator.core.model.resources import RESOURCES, ExtendedResources, ResourceVector
 from evaluator.features.gangs.core.membership import GATE, PodShape, QoS, shapes
 from evaluator.features.gangs.core.packing import Capacity, Demand, Packing
+from evaluator.features.gangs.core.page import (
+    FittingPods,
+    GangMember,
+    GangNode,
+    GangPage,
+    GangQuorum,
+    GangRank,
+    GangShortage,
+    GangState,
+    GangTurn,
+    QueuedGang,
+    ShapeFit,
+)
 from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, about
 from evaluator.features.gangs.core.types import GangDecisions, GangTimings, Reservation
 from plimsoll import rfc3339
@@ -49,31 +63,31 @@ class Fit:
         demand_by_shape = Counter(demand).most_common(_LOOKED_AT)
         return cls(capacity, free, Packing(capacity, empty=True), demand_by_shape)
 
-    def shapes(self) -> list[dict[str, Any]]:
+    def shapes(self) -> list[ShapeFit]:
         """Return for each shape its requests, the number of pods, and how many would fit if it were alone."""
         return [
-            {
-                "pods": count,
-                "requests": requested_amounts(shape.requests, shape.others),
-                "policy": str(shape.policy) if shape.policy else None,
-                "nodes": int(self.capacity.allowed(shape.where, shape.policy).sum()),
-                "fitNow": int(self.free.capacity(shape).sum()),
-                "fitWereNodesEmpty": int(self.empty.capacity(shape).sum()),
-            }
+            ShapeFit(
+                pods=count,
+                requests=requested_amounts(shape.requests, shape.others),
+                policy=str(shape.policy) if shape.policy else None,
+                nodes=int(self.capacity.allowed(shape.where, shape.policy).sum()),
+                fit_now=int(self.free.capacity(shape).sum()),
+                fit_were_nodes_empty=int(self.empty.capacity(shape).sum()),
+            )
             for shape, count in self.demand_by_shape
         ]
 
-    def nodes(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def nodes(self) -> Iterator[tuple[str, GangNode]]:
         """Yield for each node the free amounts of the requested resources, and how many pods of each shape fit."""
         columns = [self._column(shape) for shape, _ in self.demand_by_shape]
         free = [(name, self._free(name)) for name in self._requested()]
         for position, name in enumerate(self.capacity.nodes if columns else ()):
             yield (
                 name,
-                {
-                    "free": {resource: amounts[position] for resource, amounts in free},
-                    "pods": [column(position) for column in columns],
-                },
+                GangNode(
+                    free={resource: amounts[position] for resource, amounts in free},
+                    pods=[column(position) for column in columns],
+                ),
             )
 
     def _requested(self) -> Sequence[str]:
@@ -91,16 +105,16 @@ class Fit:
             None if math.isnan(amount) else amount for amount in self.capacity.free[row].tolist()
         ]
 
-    def _column(self, shape: PodShape) -> Callable[[int], dict[str, Any]]:
+    def _column(self, shape: PodShape) -> Callable[[int], FittingPods]:
         now, empty = self.free.capacity(shape).tolist(), self.empty.capacity(shape).tolist()
         could = self.capacity.allowed(shape.where, None).tolist()
         may = self.capacity.allowed(shape.where, shape.policy).tolist()
 
-        def describe(position: int) -> dict[str, Any]:
-            counts = {"fitNow": int(now[position]), "fitWereItEmpty": int(empty[position])}
-            if may[position]:
-                return counts
-            return {**counts, "shutOutBy": "its policy" if could[position] else EXCLUDED_BY}
+        def describe(position: int) -> FittingPods:
+            counts = FittingPods(int(now[position]), int(empty[position]))
+            if not may[position]:
+                counts.shut_out_by = "its policy" if could[position] else EXCLUDED_BY
+            return counts
 
         return describe
 
@@ -158,19 +172,19 @@ class GangExplainer:
             if gang.gated and gang.rank:
                 yield gang
 
-    def queue(self, waiting: Iterable[PodGroup]) -> Iterator[dict[str, Any]]:
+    def queue(self, waiting: Iterable[PodGroup]) -> Iterator[QueuedGang]:
         """Yield gangs in queue order with their states."""
         verdicts = self.decisions().verdicts
         for gang in sorted(waiting, key=lambda gang: gang.rank):
             verdict = verdicts.get(gang.key)
-            yield {
-                "gang": str(gang.key),
-                "explain": f"/explain?gang={gang.key}",
-                "state": str(verdict.state) if verdict else None,
-                "message": verdict.message if verdict else None,
-                "groupPriority": -gang.rank.priority,
-                "held": len(gang.gated),
-            }
+            yield QueuedGang(
+                gang=str(gang.key),
+                explain=f"/explain?gang={gang.key}",
+                state=str(verdict.state) if verdict else None,
+                message=verdict.message if verdict else None,
+                group_priority=-gang.rank.priority,
+                held=len(gang.gated),
+            )
 
     def line(self, gang: PodGroup) -> Iterator[GangKey | None]:
         """Yield for each other waiting gang its key if it goes first, else None."""
@@ -178,19 +192,20 @@ class GangExplainer:
             if other.gated and other.key != gang.key:
                 yield other.key if other.rank < gang.rank else None
 
-    def head(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
+    def head(self, gang: PodGroup, line: Sequence[GangKey | None], fit: Fit) -> GangPage:
         """Return the explanation of the gang as a whole; `line` is the result of `line()`."""
-        return {
-            "waitingFor": list(self.undecided()),
-            "gang": str(gang.key),
-            "alone": gang.key.alone,
-            **self._state(gang),
-            "quorum": _quorum(gang),
-            "rank": self._rank(gang, line),
-            "problems": list(gang.problems),
-            "obstacles": list(self.blockers(gang.key)),
-            "needsRoom": self.timings.fit,
-        }
+        return GangPage(
+            **structs.asdict(self.state(gang)),
+            waiting_for=list(self.undecided()),
+            gang=str(gang.key),
+            alone=gang.key.alone,
+            quorum=_quorum(gang),
+            rank=self._rank(gang, line),
+            problems=list(gang.problems),
+            obstacles=list(self.blockers(gang.key)),
+            needs_room=self.timings.fit,
+            fit=fit.shapes(),
+        )
 
     def fit(self, gang: PodGroup) -> Fit:
         """Return where its unplaced pods fit, beside the pods with reservations."""
@@ -209,77 +224,76 @@ class GangExplainer:
             [shapes(other.placing) for other in kept if other is not gang],
         )
 
-    def _state(self, gang: PodGroup) -> dict[str, Any]:
+    def state(self, gang: PodGroup) -> GangState:
+        """Return the decision about a gang."""
         if not self.decides():
-            return {"state": None, "message": _ELSEWHERE}
+            return GangState(state=None, message=_ELSEWHERE)
         decisions = self.decisions()
         verdict = decisions.verdicts.get(gang.key)
         if verdict is None:
-            return {"state": None, "message": "no decision yet"}
-        state: dict[str, Any] = {"state": str(verdict.state), "message": verdict.message}
+            return GangState(state=None, message="no decision yet")
+        state = GangState(state=str(verdict.state), message=verdict.message)
         if verdict.state.waits and verdict.since:
-            state["waitingSeconds"] = round(max(0.0, self.now() - verdict.since), 3)
+            state.waiting_seconds = round(max(0.0, self.now() - verdict.since), 3)
         if (shortage := verdict.shortage) is not None:
-            state["shortage"] = {
-                "fit": shortage.fit,
-                "wanted": shortage.requested,
-                "nodes": shortage.nodes,
-                "short": shortage.short,
-            }
+            state.shortage = GangShortage(
+                fit=shortage.fit,
+                wanted=shortage.requested,
+                nodes=shortage.nodes,
+                short=shortage.short,
+            )
         if gang.key in decisions.memory.admitted:
-            state["admitted"] = sorted(filter(None, decisions.memory.admitted[gang.key]))
+            state.admitted = sorted(filter(None, decisions.memory.admitted[gang.key]))
         if (reservation := decisions.memory.reservations.get(gang.key)) is not None:
-            state["turn"] = self._reservation(reservation)
+            state.turn = self._reservation(reservation)
         return state
 
-    def _reservation(self, reservation: Reservation) -> dict[str, Any]:
+    def _reservation(self, reservation: Reservation) -> GangTurn:
         rests = reservation.rests_until > self.now()
-        return {
-            "began": rfc3339.millis(reservation.began),
-            "ends": None if rests else rfc3339.millis(reservation.began + self.timings.timeout),
-            "restsUntil": rfc3339.millis(reservation.rests_until) if rests else None,
-            "timeouts": reservation.misses,
-        }
+        return GangTurn(
+            began=rfc3339.millis(reservation.began),
+            ends=None if rests else rfc3339.millis(reservation.began + self.timings.timeout),
+            rests_until=rfc3339.millis(reservation.rests_until) if rests else None,
+            timeouts=reservation.misses,
+        )
 
     def _keeps(self, reservation: Reservation) -> bool:
         return reservation.rests_until <= self.now() < reservation.began + self.timings.timeout
 
-    def _rank(self, gang: PodGroup, line: Sequence[GangKey | None]) -> dict[str, Any]:
+    def _rank(self, gang: PodGroup, line: Sequence[GangKey | None]) -> GangRank:
         rank, gangs = gang.rank, self.gangs()
         there = [gangs[key] for key in line if key is not None and key in gangs]
         before = sorted(there, key=lambda other: other.rank)
         own = [str(other.key) for other in before if other.key.namespace == gang.key.namespace]
-        return {
-            "groupPriority": -rank.priority,
-            "qosClass": _CLASSES[rank.qos],
-            "created": rfc3339.millis(rank.created) if rank.created else None,
-            "place": len(before) + 1 if gang.gated else None,
-            "of": len(line) + bool(gang.gated),
-            "before": own[:_NAMED],
-            "beforeElsewhere": len(before) - len(own),
-        }
+        return GangRank(
+            group_priority=-rank.priority,
+            qos_class=_CLASSES[rank.qos],
+            created=rfc3339.millis(rank.created) if rank.created else None,
+            place=len(before) + 1 if gang.gated else None,
+            of=len(line) + bool(gang.gated),
+            before=own[:_NAMED],
+            before_elsewhere=len(before) - len(own),
+        )
 
 
-def members(gang: PodGroup) -> Iterator[tuple[str, dict[str, Any]]]:
+def members(gang: PodGroup) -> Iterator[tuple[str, GangMember]]:
     """Yield the name of each pod and what it waits for."""
     for pod in gang.pods:
         member = about(pod)
         yield (
             pod.name,
-            {
-                "state": _state(pod),
-                "node": pod.node or None,
-                "gates": [*([GATE] if member.gated else []), *member.foreign],
-                "admitted": rfc3339.millis(member.admitted)
-                if member.admitted is not None
-                else None,
-                "created": rfc3339.millis(pod.created) if pod.created is not None else None,
-                "owner": f"{member.owner.kind} {member.owner.name}" if member.owner.kind else None,
-                "minAvailable": member.minimum,
-                "groupPriority": member.priority,
-                "requests": requested_amounts(pod.requests, pod.others),
-                "problems": [*member.problems, *pod.problems],
-            },
+            GangMember(
+                state=_state(pod),
+                node=pod.node or None,
+                gates=[*([GATE] if member.gated else []), *member.foreign],
+                admitted=rfc3339.millis(member.admitted) if member.admitted is not None else None,
+                created=rfc3339.millis(pod.created) if pod.created is not None else None,
+                owner=f"{member.owner.kind} {member.owner.name}" if member.owner.kind else None,
+                min_available=member.minimum,
+                group_priority=member.priority,
+                requests=requested_amounts(pod.requests, pod.others),
+                problems=[*member.problems, *pod.problems],
+            ),
         )
 
 
@@ -295,15 +309,15 @@ def _state(pod: PodRecord) -> str:
     return "waiting for kube-scheduler"
 
 
-def _quorum(gang: PodGroup) -> dict[str, Any]:
-    return {
-        "minAvailable": gang.minimum,
-        "existing": gang.existing,
-        "complete": gang.complete,
-        "countsAll": gang.count_all,
-        "held": len(gang.gated),
-        "heldByOthers": len(gang.foreign),
-        "withoutNode": len(gang.unplaced),
-        "withNode": len(gang.placed),
-        "succeeded": gang.succeeded,
-    }
+def _quorum(gang: PodGroup) -> GangQuorum:
+    return GangQuorum(
+        min_available=gang.minimum,
+        existing=gang.existing,
+        complete=gang.complete,
+        counts_all=gang.count_all,
+        held=len(gang.gated),
+        held_by_others=len(gang.foreign),
+        without_node=len(gang.unplaced),
+        with_node=len(gang.placed),
+        succeeded=gang.succeeded,
+    )

@@ -9,9 +9,10 @@ import heapq
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from evaluator.core.catalog import PREFIX
 from evaluator.core.model.names import PolicyKey
@@ -21,6 +22,14 @@ from evaluator.core.policy.evaluate import MetricColumn, MetricTable
 from evaluator.core.policy.problems import SimilarTo
 from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.reported import FailingRuleIndex
+from evaluator.features.pages.kinds import (
+    ExplainedMetric,
+    FailedRule,
+    FailingRules,
+    FailureCounts,
+    UsedMetric,
+)
+from evaluator.features.pages.kinds import FailingRule as ShownRule
 from plimsoll.steps import Steps
 from wire.failing_rules import FailingRule
 
@@ -55,22 +64,21 @@ class _Failure:
         self.began = min(self.began, *since.values())
         self.messages += 1
 
-    def row(self, now: float) -> dict[str, Any]:
+    def row(self, now: float) -> FailedRule:
         """Return this as data."""
-        return {
-            **_described(self.rule),
-            "messages": self.messages,
-            "nodeCount": len(self.nodes),
-            "nodes": heapq.nsmallest(_NAMED, self.nodes),
-            "failingSeconds": _seconds(now - self.began),
-        }
+        return FailedRule(
+            **structs.asdict(_described(self.rule, now - self.began)),
+            messages=self.messages,
+            node_count=len(self.nodes),
+            nodes=heapq.nsmallest(_NAMED, self.nodes),
+        )
 
 
 class ListedFailures(NamedTuple):
     """How many nodes and failures there are, and the listed failures, made while they are read."""
 
-    counts: dict[str, int]
-    rows: Iterator[dict[str, Any]]
+    counts: FailureCounts
+    rows: Iterator[FailedRule]
 
 
 def listed_failures(index: FailingRuleIndex, search: str, now: float) -> Steps[ListedFailures]:
@@ -94,33 +102,23 @@ def listed_failures(index: FailingRuleIndex, search: str, now: float) -> Steps[L
     shown = heapq.nsmallest(
         _SHOWN, failures.values(), key=lambda each: (-len(each.nodes), each.rule)
     )
-    counts = {"nodes": len(fresh), "failures": len(failures), "notStored": sum(fresh.values())}
+    counts = FailureCounts(len(fresh), len(failures), sum(fresh.values()))
     return ListedFailures(counts, (failure.row(now) for failure in shown))
 
 
-def failing_on(index: FailingRuleIndex, node: str, now: float) -> dict[str, Any]:
+def failing_on(index: FailingRuleIndex, node: str, now: float) -> FailingRules:
     """Return the failing rules of a node, and the age of its last report; null if that is stale."""
     failing = index.failing_rules(node, now)
     age = index.age(node, now)
-    rules = [
-        {**_described(rule), "failingSeconds": _seconds(seconds)}
-        for rule, seconds in failing.seconds.items()
-    ]
-    return {
-        "ageSeconds": None if age is None else _seconds(age),
-        "rules": rules,
-        "more": failing.more,
-    }
+    return FailingRules(
+        age_seconds=None if age is None else _seconds(age),
+        rules=[_described(rule, seconds) for rule, seconds in failing.seconds.items()],
+        more=failing.more,
+    )
 
 
-def _described(rule: FailingRule) -> dict[str, Any]:
-    return {
-        "file": rule.file,
-        "group": rule.group,
-        "rule": rule.rule,
-        "reason": rule.reason,
-        "message": rule.text,
-    }
+def _described(rule: FailingRule, seconds: float) -> ShownRule:
+    return ShownRule(rule.file, rule.group, rule.rule, rule.reason, rule.text, _seconds(seconds))
 
 
 def _seconds(seconds: float) -> float:
@@ -153,7 +151,7 @@ def rows(
     counts: Mapping[str, Mapping[str, int]],
     shown: Sequence[str],
     similar_to: SimilarTo,
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, UsedMetric]]:
     """Yield the shown metrics with the nodes that cannot use them, and the policies that do."""
     users: dict[str, list[PolicyKey]] = {metric: [] for metric in shown}
     for key, decision in decisions.policies.items():
@@ -165,20 +163,20 @@ def rows(
         masks = _masks(column)
         problem = decisions.table.column(metric).fault
         named = {
-            state: nodes.at(_first(masks[state]))
+            state: list(nodes.at(_first(masks[state])))
             for state in ("unread", "several", "notANumber", "stale")
             if counts[metric][state]
         }
         yield (
             metric,
-            {
-                "nodes": dict(counts[metric]),
-                "named": named,
-                "policies": [str(key) for key in users[metric][:_NAMED]],
-                **({"policiesMore": more} if (more := len(users[metric]) - _NAMED) > 0 else {}),
-                "similar": list(similar_to(metric) or ()),
-                "problem": problem,
-            },
+            UsedMetric(
+                nodes=dict(counts[metric]),
+                named=named,
+                policies=[str(key) for key in users[metric][:_NAMED]],
+                policies_more=max(0, len(users[metric]) - _NAMED) or UNSET,
+                similar=list(similar_to(metric) or ()),
+                problem=problem,
+            ),
         )
 
 
@@ -211,7 +209,7 @@ def _first(mask: Mask) -> Mask:
 
 def explain(
     metrics: Iterable[str], table: MetricTable, similar_to: SimilarTo
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, ExplainedMetric]]:
     """Yield (metric, what is known of it); a metric of no policy is not read.
 
     A policy may name the same series without the prefix `node_`.
@@ -221,28 +219,23 @@ def explain(
         known = (table.prepared.get(name) for name in (metric, bare, PREFIX + bare))
         column = next((prepared for prepared in known if prepared is not None), None)
         if column is None:
-            yield metric, {"read": False}
+            yield metric, ExplainedMetric(read=False)
         else:
-            yield (
-                metric,
-                {
-                    "read": True,
-                    **_numbers(column),
-                    "similar": list(similar_to(column.metric) or ()),
-                },
-            )
+            yield metric, _explained(column, list(similar_to(column.metric) or ()))
 
 
-def _numbers(column: MetricColumn) -> dict[str, Any]:
+def _explained(column: MetricColumn, similar: list[str]) -> ExplainedMetric:
     readings = column.readings
     having = readings.samples > 0
     pending = ~having & (readings.unreported | readings.unread)
     finite = column.values[np.isfinite(column.values)]
-    return {
-        "nodesWith": int(np.count_nonzero(having)),
-        "nodesWithSeveral": int(np.count_nonzero(readings.fresh & (readings.samples > 1))),
-        "nodesWithout": int(np.count_nonzero(~having & ~pending & readings.fresh)),
-        "nodesPending": int(np.count_nonzero(pending)),
-        "lowest": float(finite.min()) if finite.size else None,
-        "highest": float(finite.max()) if finite.size else None,
-    }
+    return ExplainedMetric(
+        read=True,
+        nodes_with=int(np.count_nonzero(having)),
+        nodes_with_several=int(np.count_nonzero(readings.fresh & (readings.samples > 1))),
+        nodes_without=int(np.count_nonzero(~having & ~pending & readings.fresh)),
+        nodes_pending=int(np.count_nonzero(pending)),
+        lowest=float(finite.min()) if finite.size else None,
+        highest=float(finite.max()) if finite.size else None,
+        similar=similar,
+    )

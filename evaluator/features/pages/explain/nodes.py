@@ -2,10 +2,10 @@
 policy and reading.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex, Positions
@@ -27,6 +27,7 @@ from evaluator.features.pages.explain.states import (
     violated_seconds,
 )
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
+from evaluator.features.pages.kinds import ListedNode, NodeOfPage, NodePolicy, RuleOnNode
 from plimsoll.steps import Steps
 
 _NAMED = 10
@@ -58,7 +59,7 @@ class _ByNode:
 
 def nodes(
     decisions: Decisions, among: Mask | None = None, cause_of: CauseOf = no_cause
-) -> Steps[Iterator[tuple[str, dict[str, Any]]]]:
+) -> Steps[Iterator[tuple[str, ListedNode]]]:
     """Return nodes, evaluated lazily, with the policies that they violate, from which devices, and the labels that they should have.
 
     `among`, shape (nodes,): which of them; all by default.
@@ -79,35 +80,27 @@ def nodes(
 
 def _listed(
     decisions: Decisions, among: Mask, violated: _ByNode, labelled: _ByNode, cause_of: CauseOf
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, ListedNode]]:
     names = decisions.table.nodes
     by_name = {str(key): decision for key, decision in decisions.policies.items()}
     for position in among.nonzero()[0].tolist():
         policies: dict[str, list[str]] = {}
         for policy, strategy in violated.of(position):
             policies.setdefault(policy, []).append(strategy)
-        more = {
-            field: left
-            for field, left in (
-                ("violatesMore", violated.more(position)),
-                ("labelsMore", labelled.more(position)),
-            )
-            if left
-        }
         causes = {
             cause: None
             for policy in policies
             for cause in causes_at(by_name[policy], decisions.table, position, cause_of)
         }
-        yield (
-            names[position],
-            {
-                "violates": policies,
-                **(limited("causes", [*causes], _NAMED) if causes else {}),
-                "labels": dict(labelled.of(position)),
-                **more,
-            },
+        found = ListedNode(
+            violates=policies,
+            labels=dict(labelled.of(position)),
+            violates_more=violated.more(position) or UNSET,
+            labels_more=labelled.more(position) or UNSET,
         )
+        if causes:
+            found.causes, found.causes_more = limited([*causes], _NAMED)
+        yield names[position], found
 
 
 def node(
@@ -118,7 +111,7 @@ def node(
     now: float,
     since: Since = never,
     cause_of: CauseOf = no_cause,
-) -> Steps[list[tuple[str, dict[str, Any]]]]:
+) -> Steps[list[tuple[str, NodePolicy]]]:
     """Return each policy with its verdict on one node, at `now` (seconds, the store's clock), in steps."""
     one, position = NodeIndex([name]), decisions.table.nodes.position[name]
     among = np.zeros(len(decisions.table.nodes), dtype=bool)
@@ -138,51 +131,40 @@ def node(
         found.append(
             (
                 str(key),
-                {
-                    "state": NodeState(int(codes[position])).word,
-                    "mode": "observe" if decision.policy.observed else "enforce",
+                NodePolicy(
+                    state=NodeState(int(codes[position])).word,
+                    mode="observe" if decision.policy.observed else "enforce",
                     **verdicts,
-                    "violatedSeconds": violated_seconds(decision, name, since, now),
-                    "timers": timers.get(position, []),
-                    "awaited": name in decision.unreported,
-                    "labels": assignments_of(decision.labels).at(position),
-                    "rules": list(_rules(decision, position)),
-                    "readings": {
+                    violated_seconds=violated_seconds(decision, name, since, now),
+                    timers=timers.get(position, []),
+                    awaited=name in decision.unreported,
+                    labels=assignments_of(decision.labels).at(position),
+                    rules=list(_rules(decision, position)),
+                    readings={
                         metric: known[metric].as_json(
                             now, cause_of(metric, name, known[metric].source)
                         )
                         for metric in sorted(decision.policy.metrics)
                     },
-                },
+                ),
             )
         )
         yield
     return found
 
 
-def _rules(decision: Decision, position: int) -> Iterator[dict[str, Any]]:
+def _rules(decision: Decision, position: int) -> Iterator[RuleOnNode]:
     """Yield the rules of a policy, and whether the node violates each; null where a rule only ranks."""
     for name, strategy in decision.policy.strategies.items():
         state = decision.states.get(name)
         for number, rule in enumerate(strategy.rules):
-            yield {
-                "strategy": name.value,
-                "rule": str(rule),
-                "metric": rule.metric,
-                "targetValue": rule.target if state else None,
-                "violated": bool(state.found.per_rule[position, number]) if state else None,
-            }
-
-
-def head(name: str, cached: Node | None, decisions: Decisions) -> dict[str, Any]:
-    """Return the node itself: whether it is ready, and the labels that enforced policies set."""
-    position = decisions.table.nodes.position[name]
-    return {
-        "node": name,
-        "ready": cached.ready_status if cached else None,
-        "cordoned": cached.spec.unschedulable if cached else None,
-        "labels": assignments_of(decisions.labels).at(position),
-    }
+            yield RuleOnNode(
+                strategy=name.value,
+                rule=str(rule),
+                metric=rule.metric,
+                target_value=rule.target if state else None,
+                violated=bool(state.found.per_rule[position, number]) if state else None,
+            )
 
 
 def worst(decisions: Decisions) -> Steps[Codes]:
@@ -200,7 +182,7 @@ def rows(
     shown: Positions,
     cached: Mapping[str, Node],
     cause_of: CauseOf = no_cause,
-) -> Steps[list[tuple[str, dict[str, Any]]]]:
+) -> Steps[list[tuple[str, NodeOfPage]]]:
     """Return the nodes at some positions, in this order."""
     names = decisions.table.nodes
     among = np.zeros(len(names), dtype=bool)
@@ -208,24 +190,12 @@ def rows(
     listed = yield from nodes(decisions, among, cause_of)
     found = {}
     for name, one in listed:
-        found[name] = one
-        yield
-    order: Sequence[str] = [names[position] for position in shown.tolist()]
-    return [
-        (
-            name,
-            {
-                "state": NodeState(int(codes[names.position[name]])).word,
-                **_about(cached.get(name)),
-                **found[name],
-            },
+        node = cached.get(name)
+        found[name] = NodeOfPage(
+            **structs.asdict(one),
+            state=NodeState(int(codes[names.position[name]])).word,
+            ready=node.ready_status if node else None,
+            cordoned=node.spec.unschedulable if node else None,
         )
-        for name in order
-    ]
-
-
-def _about(node: Node | None) -> dict[str, Any]:
-    return {
-        "ready": node.ready_status if node else None,
-        "cordoned": node.spec.unschedulable if node else None,
-    }
+        yield
+    return [(name, found[name]) for name in map(names.__getitem__, shown.tolist())]

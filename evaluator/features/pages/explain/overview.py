@@ -1,9 +1,9 @@
 """Data of the page `/`: each policy with its strategies, the states of the nodes, and the age of its readings."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
@@ -11,6 +11,7 @@ from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.readings.merged import Readings
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.policy import row
+from evaluator.features.pages.kinds import OverviewPolicy, StrategyCounts
 from plimsoll.steps import Steps
 from plimsoll.text import counted
 
@@ -25,7 +26,7 @@ def matching(policies: Iterable[PolicyKey], search: str) -> list[PolicyKey]:
 
 def policies(
     decisions: Decisions, keys: Sequence[PolicyKey], readings: Readings, *, now: float
-) -> Steps[list[dict[str, Any]]]:
+) -> Steps[list[OverviewPolicy]]:
     """Return some policies at `now` (seconds, the store's clock), in steps of one metric or strategy."""
     ages = _Ages(decisions.table.nodes, readings, now)
     rows = []
@@ -34,13 +35,13 @@ def policies(
         codes = yield from states.states_of(decision, decisions.table)
         strategies = yield from _strategies(decision)
         rows.append(
-            {
-                **row(key, decision, decisions.table),
-                "strategies": strategies,
-                "states": states.counts(codes),
-                "strip": states.strip(codes),
-                "oldestReadingSeconds": (yield from ages.oldest(decision.policy.metrics)),
-            }
+            OverviewPolicy(
+                **structs.asdict(row(key, decision, decisions.table)),
+                strategies=strategies,
+                states=states.counts(codes),
+                strip=states.strip(codes),
+                oldest_reading_seconds=(yield from ages.oldest(decision.policy.metrics)),
+            )
         )
         yield
     return rows
@@ -87,18 +88,17 @@ def _named(keys: Sequence[PolicyKey]) -> str:
     return f" ({', '.join(map(str, keys))})" if len(keys) <= _NAMED else ""
 
 
-def _strategies(decision: Decision) -> Steps[dict[str, dict[str, int]]]:
+def _strategies(decision: Decision) -> Steps[dict[str, StrategyCounts]]:
     """Return for each strategy how many nodes violate it, are pending or clearing, and violate it by a missing reading."""
     by_strategy = {}
     for name, state in decision.states.items():
-        counts = {"violating": int(np.count_nonzero(state.found.violated))}
-        counts["pending"] = state.pending
+        violating, pending = int(np.count_nonzero(state.found.violated)), state.pending
         yield
-        counts["clearing"] = state.clearing
+        clearing = state.clearing
         yield
-        counts["missing"] = state.missing_violations
+        missing = state.missing_violations
         yield
-        by_strategy[name.value] = counts
+        by_strategy[name.value] = StrategyCounts(violating, pending, clearing, missing)
     return by_strategy
 
 

@@ -2,16 +2,18 @@
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 
 from evaluator.core.cache import policy_pods
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.feasibility import obstacles
 from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.model.pod import Pod
-from evaluator.core.pages.window import Window
+from evaluator.core.page_fields import Maybe
+from evaluator.core.pages.window import ShownWindow, Window
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Rule, formatted
@@ -19,9 +21,18 @@ from evaluator.core.policy.violations import some_reasons, violators
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.pages.explain.pod_summary import CheckedNodes, PodContext, attempt, summary
-from evaluator.features.pages.explain.policy import MOST_READINGS, Explanation
+from evaluator.features.pages.explain.policy import MOST_READINGS
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
+from evaluator.features.pages.kinds import NodeCounts, PodNode, PodPage, PodPolicy, PodRule, Reading
 from plimsoll.steps import Steps
+
+
+class PodExplanation(NamedTuple):
+    """One pod: `head` for the cluster, and `nodes`, evaluated lazily because there may be thousands."""
+
+    head: PodPage
+    nodes: Iterator[tuple[str, PodNode]]
+
 
 DEFAULT_SCHEDULER = "default-scheduler"
 _BLOCK = 50
@@ -36,17 +47,17 @@ def explain_pod(
     now: float,
     window: Window | None = None,
     cause_of: CauseOf = no_cause,
-) -> Steps[Explanation]:
+) -> Steps[PodExplanation]:
     """Return the explanation of a pod at `now` (seconds, the store's clock), in steps.
 
     Nodes that the policy refuses come first, then those that are left; `window`: which of them are shown. By default at
     most `MOST_READINGS` readings are shown.
     """
     policy, acts = _policy(pod, context)
-    decision = context.decision if policy and policy["applies"] else None
+    decision = context.decision if policy and policy.applies else None
     checked = yield from _checked(pod, context, decision if acts else None)
     rules = _rules(decision)
-    shown, extent = _shown(checked, window, len(rules))
+    shown, more, extent = _shown(checked, window, len(rules))
     yield
     columns: dict[str, Iterator[ShownReading]] = {}
     for metric in sorted({rule.metric for rule in rules}):
@@ -54,36 +65,39 @@ def explain_pod(
         yield
     reasons = yield from _reasons(decision, context.decisions.table.nodes, shown)
     turned_away, why = summary(pod, context, policy, checked)
-    total = len(context.decisions.table.nodes)
-    head = {
-        "waitingFor": list(context.waiting_for),
-        "pod": str(pod),
-        "summary": why,
-        "turnedAwayByPlimsoll": turned_away,
-        "node": pod.spec.node_name or None,
-        "phase": pod.status.phase,
-        "policy": policy,
-        "gates": [gate.name for gate in pod.spec.scheduling_gates or ()],
-        "scheduler": pod.spec.scheduler_name,
-        **attempt(pod),
-        "nodeCounts": {
-            "total": total,
-            "notFeasible": len(checked.obstacles),
-            "refusedByPolicy": len(checked.refused),
-            "awaitingReadings": len(checked.unreported),
-            "refusedByScorers": len(checked.by_scorers),
-            "left": len(checked.left),
-        },
-        **extent,
-    }
+    failed = attempt(pod)
+    head = PodPage(
+        waiting_for=list(context.waiting_for),
+        pod=str(pod),
+        summary=why,
+        turned_away_by_plimsoll=turned_away,
+        node=pod.spec.node_name or None,
+        phase=pod.status.phase,
+        policy=policy,
+        gates=[gate.name for gate in pod.spec.scheduling_gates or ()],
+        scheduler=pod.spec.scheduler_name,
+        scheduler_reason=failed.reason,
+        scheduler_message=failed.message,
+        requests_decide=failed.requests_decide or UNSET,
+        node_counts=NodeCounts(
+            total=len(context.decisions.table.nodes),
+            not_feasible=len(checked.obstacles),
+            refused_by_policy=len(checked.refused),
+            awaiting_readings=len(checked.unreported),
+            refused_by_scorers=len(checked.by_scorers),
+            left=len(checked.left),
+        ),
+        nodes_more=more,
+        window=extent,
+    )
     rows = _nodes(context, decision, checked, reasons, acts, shown, columns, now, cause_of)
-    return Explanation(head, rows)
+    return PodExplanation(head, rows)
 
 
 def _shown(
     checked: CheckedNodes, window: Window | None, rules: int
-) -> tuple[Sequence[str], dict[str, Any]]:
-    """Return the nodes to show, and how many there are as a field."""
+) -> tuple[Sequence[str], Maybe[int], Maybe[ShownWindow]]:
+    """Return the nodes to show, and how many more there are, or the window over them."""
     groups: dict[str, Sequence[str]] = {
         "refusedByPolicy": checked.refused,
         "awaitingReadings": checked.unreported,
@@ -94,13 +108,12 @@ def _shown(
     order = [name for group in groups.values() for name in group]
     if window is None:
         most = max(1, MOST_READINGS // max(1, rules))
-        more = len(order) - most
-        return order[:most], {"nodesMore": more} if more > 0 else {}
+        return order[:most], max(0, len(order) - most) or UNSET, UNSET
     chosen = [name for name in groups.get(window.state, order) if window.search in name]
-    return window.of(chosen), {"window": window.described(len(chosen), len(order))}
+    return window.of(chosen), UNSET, window.described(len(chosen), len(order))
 
 
-def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]:
+def _policy(pod: Pod, context: PodContext) -> tuple[PodPolicy | None, bool]:
     """Return the pod's policy, and whether it acts on where the pod is placed."""
     key = policy_of(pod)
     if key is None:
@@ -109,17 +122,17 @@ def _policy(pod: Pod, context: PodContext) -> tuple[dict[str, Any] | None, bool]
     namespaces = {name.namespace for name in policies if name.name == key.name}
     requests = pod.spec.requests_extender
     why = policy_pods.why_not_applied(key, policies, namespaces, requests=requests)
-    facts: dict[str, Any] = {"name": str(key), "applies": why is None}
+    found = PodPolicy(name=str(key), applies=why is None)
     if (policy := policies.get(key)) is not None:
-        facts["mode"] = "observe" if policy.observed else "enforce"
-        facts["problems"] = list(context.decisions.policies[key].problems)
-        facts["warnings"] = list(policy.warnings)
+        found.mode = "observe" if policy.observed else "enforce"
+        found.problems = list(context.decisions.policies[key].problems)
+        found.warnings = list(policy.warnings)
     if why is not None:
         names = [name.name for name in policies if name.namespace == key.namespace]
-        facts["problem"] = policy_pods.sentence(key, why, names)
+        found.problem = policy_pods.sentence(key, why, names)
     if why is not None or policy is None or policy.observed:
-        return facts, False
-    return facts, policy_pods.needs_request(policy)
+        return found, False
+    return found, policy_pods.needs_request(policy)
 
 
 def _checked(pod: Pod, context: PodContext, decision: Decision | None) -> Steps[CheckedNodes]:
@@ -175,7 +188,7 @@ def _nodes(
     columns: Mapping[str, Iterator[ShownReading]],
     now: float,
     cause_of: CauseOf,
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, PodNode]]:
     names = context.decisions.table.nodes
     state = decision.states.get(StrategyName.DONTSCHEDULE) if decision else None
     positions = names.find(shown)
@@ -187,25 +200,34 @@ def _nodes(
             metric: reading.as_json(now, cause_of(metric, name, reading.source))
             for metric, reading in ((metric, next(column)) for metric, column in columns.items())
         }
-        entry: dict[str, Any] = {"obstacles": checked.obstacles.get(name, [])}
         reason = reasons.get(name)
-        entry["refused"] = reason if acts else None
-        if reason and not acts:
-            entry["wouldRefuse"] = reason
-        if decision and name in decision.unreported:
-            entry["awaited"] = True
-        entry["rules"] = [
-            {
-                "rule": str(rule),
-                "target": rule.written or formatted(rule.target),
-                "targetValue": rule.target,
-                **row[rule.metric],
-                "violated": violated[number],
-            }
-            for number, rule in enumerate(rules)
-        ]
-        if found := list(context.placed(names.position[name])):
-            entry["placed"] = found
-        if name in scores:
-            entry["score"] = scores[name]
-        yield name, entry
+        yield (
+            name,
+            PodNode(
+                obstacles=checked.obstacles.get(name, []),
+                refused=reason if acts else None,
+                would_refuse=reason if reason and not acts else UNSET,
+                awaited=True if decision and name in decision.unreported else UNSET,
+                rules=[
+                    _rule(rule, row[rule.metric], violated=violated[number])
+                    for number, rule in enumerate(rules)
+                ],
+                placed=list(context.placed(names.position[name])) or UNSET,
+                score=scores.get(name, UNSET),
+            ),
+        )
+
+
+def _rule(rule: Rule, reading: Reading, *, violated: bool) -> PodRule:
+    return PodRule(
+        rule=str(rule),
+        target=rule.written or formatted(rule.target),
+        target_value=rule.target,
+        violated=violated,
+        value=reading.value,
+        age_seconds=reading.age_seconds,
+        state=reading.state,
+        source=reading.source,
+        peers=reading.peers,
+        cause=reading.cause,
+    )

@@ -6,21 +6,23 @@ A refusal counts only if kube-scheduler reports it: without an answer of the ext
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from evaluator.core.cache.policy_pods import policy_of
 from evaluator.core.model.names import EXTENDER_RESOURCE
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_spec_view import FINISHED
+from evaluator.core.placement.explain import PlacedPods
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.violations import refuses
+from evaluator.features.pages.kinds import PodPolicy
 from plimsoll.text import counted
 
 _FAILED = "kube-scheduler's last attempt ended in an error, not in a refusal: see its message"
 
 
-def no_pods(_position: int) -> Iterator[Mapping[str, object]]:
+def no_pods(_position: int) -> Iterator[PlacedPods]:
     """Yield nothing: the readings include all pods."""
     yield from ()
 
@@ -39,7 +41,7 @@ class PodContext:
     scorers: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scorer_reasons: Collection[str] = ()
     waiting_for: Sequence[str] = ()
-    placed: Callable[[int], Iterator[Mapping[str, object]]] = no_pods
+    placed: Callable[[int], Iterator[PlacedPods]] = no_pods
     """Yields what counts on the node at a position beside its readings, by metric."""
 
 
@@ -56,16 +58,22 @@ class CheckedNodes(NamedTuple):
     left: list[str]
 
 
-def attempt(pod: Pod) -> dict[str, str | None]:
-    """Return the scheduler's reason and message of its last attempt, and whether requests decide; None if it reported no failed one."""
+class Attempt(NamedTuple):
+    """What kube-scheduler reported of its last attempt; None if it reported no failed one."""
+
+    reason: str | None
+    message: str | None
+    requests_decide: str
+    """That requests leave no room, as a sentence; empty if they do."""
+
+
+def attempt(pod: Pod) -> Attempt:
+    """Return what kube-scheduler reported of its last attempt."""
     failed = pod.failed_attempt
     message = failed.message if failed else ""
     lacking = {what: int(nodes) for nodes, what in _INSUFFICIENT.findall(message)}
-    return {
-        "schedulerReason": failed.reason or None if failed else None,
-        "schedulerMessage": message or None,
-        **({"requestsDecide": decide} if (decide := _requests_decide(lacking)) else {}),
-    }
+    reason = failed.reason or None if failed else None
+    return Attempt(reason, message or None, _requests_decide(lacking))
 
 
 def _requests_decide(lacking: Mapping[str, int]) -> str:
@@ -85,7 +93,7 @@ _INSUFFICIENT = re.compile(r"\b(\d{1,9}) Insufficient ([\w./-]{1,300})", re.ASCI
 
 
 def summary(
-    pod: Pod, context: PodContext, policy: Mapping[str, Any] | None, checked: CheckedNodes
+    pod: Pod, context: PodContext, policy: PodPolicy | None, checked: CheckedNodes
 ) -> tuple[bool | None, str]:
     """Return whether Plimsoll turns the pod away (None: unknown), and why it waits, as a sentence."""
     gates = [gate.name for gate in pod.spec.scheduling_gates or ()]
@@ -107,7 +115,7 @@ def summary(
 def _of_attempt(
     pod: Pod,
     context: PodContext,
-    policy: Mapping[str, Any] | None,
+    policy: PodPolicy | None,
     checked: CheckedNodes,
     feasible: int,
 ) -> tuple[bool | None, str]:
@@ -142,7 +150,7 @@ def _refused(pod: Pod, context: PodContext) -> bool:
 
 
 def _refusal(
-    policy: Mapping[str, Any] | None,
+    policy: PodPolicy | None,
     checked: CheckedNodes,
     feasible: int,
     *,
@@ -152,21 +160,19 @@ def _refusal(
     verb, plural = ("refuses", "refuse") if answered else ("would refuse", "would refuse")
     parts = []
     if checked.refused and policy:
-        parts.append(f"policy {policy['name']} {verb} {len(checked.refused)}")
+        parts.append(f"policy {policy.name} {verb} {len(checked.refused)}")
     if checked.unreported and policy:
-        parts.append(
-            f"policy {policy['name']} awaits the first readings of {len(checked.unreported)}"
-        )
+        parts.append(f"policy {policy.name} awaits the first readings of {len(checked.unreported)}")
     if checked.by_scorers:
         parts.append(f"scorers {plural} {len(checked.by_scorers)}")
     return f"{' and '.join(parts)} of {counted(feasible, 'feasible node')}"
 
 
-def _permitted(policy: Mapping[str, Any] | None) -> str:
+def _permitted(policy: PodPolicy | None) -> str:
     if policy is None:
         return "it names no policy; Plimsoll permits it"
-    if not policy["applies"]:
-        return f"{policy['problem']}; Plimsoll permits it"
-    if policy.get("mode") == "observe":
-        return f"policy {policy['name']} is only observed; Plimsoll permits it"
-    return f"policy {policy['name']} permits it"
+    if not policy.applies:
+        return f"{policy.problem}; Plimsoll permits it"
+    if policy.mode == "observe":
+        return f"policy {policy.name} is only observed; Plimsoll permits it"
+    return f"policy {policy.name} permits it"

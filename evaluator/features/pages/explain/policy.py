@@ -6,11 +6,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET
 
 from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, union
-from evaluator.core.pages.facts import joined
+from evaluator.core.page_fields import Maybe, extended
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -24,6 +25,15 @@ from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.pages.explain import wording
 from evaluator.features.pages.explain.states import Codes, states_of
 from evaluator.features.pages.explain.wording import ShownReading, readings_of
+from evaluator.features.pages.kinds import (
+    Enforcement,
+    ExplainedPolicy,
+    ListedPolicy,
+    PolicyNode,
+    PolicyRule,
+    PolicyStrategy,
+    RankedNodes,
+)
 from plimsoll.steps import Steps
 
 MOST_NAMED = 100
@@ -39,36 +49,33 @@ _FEW = 10
 class Explanation(NamedTuple):
     """One policy: `head` for the cluster, and `nodes`, evaluated lazily because there may be thousands."""
 
-    head: dict[str, Any]
-    nodes: Iterator[tuple[str, dict[str, Any]]]
+    head: ExplainedPolicy
+    nodes: Iterator[tuple[str, PolicyNode]]
 
 
-def overview(
-    policies: Mapping[PolicyKey, Decision], table: MetricTable
-) -> Iterator[dict[str, Any]]:
+def overview(policies: Mapping[PolicyKey, Decision], table: MetricTable) -> Iterator[ListedPolicy]:
     """Yield up to `MOST_POLICIES` policies with their violating nodes."""
     for key, decision in islice(policies.items(), MOST_POLICIES):
         yield row(key, decision, table)
 
 
-def row(key: PolicyKey, decision: Decision, table: MetricTable) -> dict[str, Any]:
+def row(key: PolicyKey, decision: Decision, table: MetricTable) -> ListedPolicy:
     """Return one policy of a list, with some of the violating nodes."""
-    return {
-        "policy": str(key),
-        "explain": f"/explain/{key.namespace}/{key.name}",
-        **joined(_violators(decision, name, table) for name in COMPLIANCE),
-        "enforcement": "observe" if decision.policy.observed else "enforce",
-        "problems": list(decision.problems),
-        "warnings": list(decision.policy.warnings),
-    }
-
-
-def _violators(decision: Decision, name: StrategyName, table: MetricTable) -> dict[str, Any]:
-    state = decision.states.get(name)
-    mask = state.found.violated if state else table.nodes.none
-    held_back = state.held_back_nodes if state else 0
-    more = {f"{name.value}HeldBack": held_back} if held_back else {}
-    return _some(name.value, table.nodes, mask, _FEW) | more
+    violators: dict[str, Any] = {}
+    for name in COMPLIANCE:
+        state = decision.states.get(name)
+        mask = state.found.violated if state else table.nodes.none
+        violators[name.value], more = _some(table.nodes, mask, _FEW)
+        violators[f"{name.value}_more"] = more
+        violators[f"{name.value}_held_back"] = (state.held_back_nodes if state else 0) or UNSET
+    return ListedPolicy(
+        policy=str(key),
+        explain=f"/explain/{key.namespace}/{key.name}",
+        enforcement="observe" if decision.policy.observed else "enforce",
+        problems=list(decision.problems),
+        warnings=list(decision.policy.warnings),
+        **violators,
+    )
 
 
 def explain(
@@ -94,7 +101,7 @@ def explain(
     if shown is None:
         shown = _shown(decision, table.nodes, node)
     yield
-    strategies = {}
+    strategies: dict[str, PolicyStrategy] = {}
     codes: Codes = (
         (yield from states_of(decision, table))
         if decision.policy.peer_metrics
@@ -103,33 +110,37 @@ def explain(
     for name, strategy in decision.policy.strategies.items():
         if name.row.ranks:
             continue
-        rules: list[dict[str, Any]] = []
+        rules: list[PolicyRule] = []
         for number in range(len(strategy.rules)):
             found = _rule(decision.states[name], number, table, now=now)
-            found |= yield from wording.groups_of_rule(decision.states[name], number, table, codes)
+            found.peers = yield from wording.groups_of_rule(
+                decision.states[name], number, table, codes
+            )
             rules.append(found)
             yield
-        operator = "allOf" if strategy.all_of else "anyOf"
-        strategies[name.value] = {
-            "logicalOperator": operator,
-            "words": wording.strategy(decision.policy, name),
-            "rules": rules,
-        }
+        strategies[name.value] = PolicyStrategy(
+            logical_operator="allOf" if strategy.all_of else "anyOf",
+            words=wording.strategy(decision.policy, name),
+            rules=rules,
+        )
     rows: list[Iterator[ShownReading]] = []
     for metric in sorted(decision.policy.metrics):
         rows.append(readings_of(readings.column(metric, shown, now)))
         yield
-    head = {
-        "policy": str(key),
-        "generation": decision.policy.generation,
-        **_enforcement(decision, table, effects),
-        "problems": list(decision.problems),
-        "warnings": list(decision.policy.warnings),
-        **limited("awaited", sorted(decision.unreported), MOST_NAMED),
-        "strategies": strategies,
-        **_ranking(decision, table, shown),
-        **({"nodesMore": len(table.nodes) - len(shown)} if len(shown) < len(table.nodes) else {}),
-    }
+    awaited, awaited_more = limited(sorted(decision.unreported), MOST_NAMED)
+    head = ExplainedPolicy(
+        waiting_for=[],
+        policy=str(key),
+        generation=decision.policy.generation,
+        enforcement=_enforcement(decision, table, effects),
+        problems=list(decision.problems),
+        warnings=list(decision.policy.warnings),
+        awaited=awaited,
+        awaited_more=awaited_more,
+        strategies=strategies,
+        scheduleonmetric=_ranking(decision, table, shown),
+        nodes_more=len(table.nodes) - len(shown) or UNSET,
+    )
     yield
     among = np.zeros(len(table.nodes), dtype=bool)
     among[table.nodes.find(shown)] = True
@@ -154,67 +165,63 @@ def _shown(decision: Decision, nodes: NodeIndex, node: str) -> NodeIndex:
     return NodeIndex(nodes[position] for position in np.sort(first).tolist())
 
 
-def _some(field: str, nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> dict[str, Any]:
-    """Return the first nodes of a mask by name; the rest is counted in a separate field."""
+def _some(nodes: NodeIndex, mask: Bools, most: int = MOST_NAMED) -> tuple[list[str], Maybe[int]]:
+    """Return the first nodes of a mask by name, and how many more there are."""
     positions = mask.nonzero()[0]
     names = [nodes[position] for position in positions[:most].tolist()]
-    more = {f"{field}More": len(positions) - most} if len(positions) > most else {}
-    return {field: names, **more}
+    return names, len(positions) - len(names) or UNSET
 
 
-def limited(field: str, names: Sequence[str], most: int) -> dict[str, Any]:
-    """Return the first names; the rest is counted in a separate field."""
-    more = {f"{field}More": len(names) - most} if len(names) > most else {}
-    return {field: list(names[:most]), **more}
+def limited(names: Sequence[str], most: int) -> tuple[list[str], Maybe[int]]:
+    """Return the first names, and how many more there are."""
+    return list(names[:most]), max(0, len(names) - most) or UNSET
 
 
-def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) -> dict[str, Any]:
+def _rule(state: StrategyState, number: int, table: MetricTable, *, now: float) -> PolicyRule:
     """Return one rule with its violating nodes, those with missing readings, and running timers."""
     rule, timers = state.rules[number], state.timers.get(number)
-    facts: dict[str, Any] = {
-        "rule": str(rule),
-        "words": wording.rule(rule),
-        **_some("broken", table.nodes, state.found.per_rule[:, number]),
-    }
+    broken, broken_more = _some(table.nodes, state.found.per_rule[:, number])
+    found = PolicyRule(
+        rule=str(rule), words=wording.rule(rule), broken=broken, broken_more=broken_more
+    )
     if rule.labels:
-        facts["labels"] = {label.key: label.value for label in rule.labels}
+        found.labels = {label.key: label.value for label in rule.labels}
     if rule.options.when_missing is WhenMissing.VIOLATE:
-        facts |= _some("missing", table.nodes, state.found.missing[:, number])
+        found.missing, found.missing_more = _some(table.nodes, state.found.missing[:, number])
     if (held_back := state.held_back.get(number)) is not None:
-        facts |= _some("heldBack", table.nodes, held_back.mask)
+        found.held_back, found.held_back_more = _some(table.nodes, held_back.mask)
     if timers is not None:
-        facts |= _remaining(
-            "pending", table, timers.pending, timers.since + rule.options.for_seconds - now
+        began, options = timers.since - now, rule.options
+        found.pending, found.pending_more = _remaining(
+            table, timers.pending, began + options.for_seconds
         )
-        facts |= _remaining(
-            "clearing", table, timers.clearing, timers.since + rule.options.clear_after - now
+        found.clearing, found.clearing_more = _remaining(
+            table, timers.clearing, began + options.clear_after
         )
-    return facts
+    return found
 
 
-def _remaining(field: str, table: MetricTable, where: Bools, seconds: Floats) -> dict[str, Any]:
-    """Return the seconds until `for` or `clearAfter` expires, by node."""
-    some = _some(field, table.nodes, where)
+def _remaining(
+    table: MetricTable, where: Bools, seconds: Floats
+) -> tuple[dict[str, float], Maybe[int]]:
+    """Return the seconds until `for` or `clearAfter` expires, by node, and how many more nodes there are."""
+    names, more = _some(table.nodes, where)
     positions = np.flatnonzero(where)[:MOST_NAMED]
     remaining = np.maximum(0.0, seconds[positions]).round(3).tolist()
-    return some | {field: dict(zip(some[field], remaining, strict=True))}
+    return dict(zip(names, remaining, strict=True)), more
 
 
-def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> dict[str, Any]:
+def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> Maybe[RankedNodes]:
     if decision.ranking is None:
-        return {}
+        return UNSET
     rule, scores = decision.ranking.rule, dict(decision.ranking.scores(table.nodes))
     better = {"LessThan": "lower is better", "GreaterThan": "higher is better"}
-    return {
-        "scheduleonmetric": {
-            "metric": rule.metric,
-            "words": wording.strategy(decision.policy, StrategyName.SCHEDULEONMETRIC),
-            "order": better.get(
-                rule.operator.value, "none: every node with a reading scores the same"
-            ),
-            "scores": {node: scores[node] for node in shown if node in scores},
-        }
-    }
+    return RankedNodes(
+        metric=rule.metric,
+        words=wording.strategy(decision.policy, StrategyName.SCHEDULEONMETRIC),
+        order=better.get(rule.operator.value, "none: every node with a reading scores the same"),
+        scores={node: scores[node] for node in shown if node in scores},
+    )
 
 
 def _nodes(
@@ -224,39 +231,35 @@ def _nodes(
     columns: Sequence[Iterator[ShownReading]],
     now: float,
     cause_of: CauseOf,
-) -> Iterator[tuple[str, dict[str, Any]]]:
+) -> Iterator[tuple[str, PolicyNode]]:
     metrics = sorted(decision.policy.metrics)
     labels = assignments_of(decision.labels)
     rows: Iterator[tuple[ShownReading, ...]] = zip(*columns, strict=True)
     for node, row in zip(nodes, rows if metrics else itertools.repeat(()), strict=False):
         yield (
             node,
-            {
-                "readings": {
+            PolicyNode(
+                readings={
                     metric: reading.as_json(now, cause_of(metric, node, reading.source))
                     for metric, reading in zip(metrics, row, strict=True)
                 },
+                labels=labels.at(labels.nodes.position[node]) if labels.assignments else {},
                 **{strategy: by_node.get(node) for strategy, by_node in reasons.items()},
-                "labels": labels.at(labels.nodes.position[node]) if labels.assignments else {},
-            },
+            ),
         )
 
 
-def _enforcement(
-    decision: Decision, table: MetricTable, effects: Sequence[Effects]
-) -> dict[str, Any]:
+def _enforcement(decision: Decision, table: MetricTable, effects: Sequence[Effects]) -> Enforcement:
     """Return the mode of a policy, and what enforcing it would change; up to `MOST_NAMED` names in each list."""
     policy = decision.policy
     if not policy.observed:
-        return {"enforcement": {"mode": "enforce"}}
-    lists: dict[str, Any] = {}
+        return Enforcement(mode="enforce")
+    lists: dict[str, list[str] | int] = {}
     for name, _, affected in (
         effect for part in effects for effect in part.effects(decision, table)
     ):
         lists[name] = list(affected[:MOST_NAMED])
         if len(affected) > MOST_NAMED:
             lists[f"{name}More"] = len(affected) - MOST_NAMED
-    enforcement = {"mode": "observe", "by": policy.observed_by, "wouldChange": lists}
-    for part in effects:
-        enforcement |= part.facts()
-    return {"enforcement": enforcement}
+    found = Enforcement(mode="observe", by=policy.observed_by, would_change=lists)
+    return extended(found, *(part.flags() for part in effects))

@@ -4,19 +4,20 @@ the nodes that differ: since when, and what was written to them.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import structs
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex, Positions
-from evaluator.core.pages.facts import Facts
+from evaluator.core.page_fields import WrittenFields, extended
 from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
+from evaluator.features.pages.kinds import DifferingNode, PolicyNode, Strip, Timer, Written
 from plimsoll.steps import Steps
 
 Codes = npt.NDArray[np.uint8]
@@ -96,7 +97,7 @@ def counts(codes: Codes) -> dict[str, int]:
     return {state.word: numbers[state] for state in reversed(NodeState)}
 
 
-def strip(codes: Codes, columns: int = COLUMNS) -> dict[str, Any]:
+def strip(codes: Codes, columns: int = COLUMNS) -> Strip:
     """Return the nodes in their order as runs of [first column, columns, state], without those that are clear.
 
     A column stands for one node, or for several adjacent ones of which it shows the worst.
@@ -107,14 +108,14 @@ def strip(codes: Codes, columns: int = COLUMNS) -> dict[str, Any]:
     edges = np.flatnonzero(np.diff(codes)) + 1
     begins = np.concatenate([[0], edges]) if len(codes) else edges
     ends = np.concatenate([edges, [len(codes)]])
-    runs: list[Sequence[int | str]] = [
-        [begin, end - begin, _WORDS[code]]
+    runs = [
+        (begin, end - begin, _WORDS[code])
         for begin, end, code in zip(
             begins.tolist(), ends.tolist(), codes[begins].tolist(), strict=False
         )
         if code
     ]
-    return {"columns": len(codes), "runs": runs}
+    return Strip(columns=len(codes), runs=runs)
 
 
 Since = Callable[[PolicyKey, StrategyName, str], float | None]
@@ -141,26 +142,17 @@ def chosen(codes: Codes, nodes: NodeIndex, window: Window) -> Steps[Positions]:
     return positions[order]
 
 
-def head(codes: Codes, window: Window, matching: int) -> dict[str, Any]:
-    """Return the states of all nodes, and which of them the page shows."""
-    return {
-        "states": counts(codes),
-        "strip": strip(codes),
-        "window": window.described(matching, len(codes)),
-    }
-
-
 def with_states(
-    entries: Iterator[tuple[str, dict[str, Any]]],
+    entries: Iterator[tuple[str, PolicyNode]],
     decision: Decision,
     codes: Codes,
     nodes: NodeIndex,
     cached: Mapping[str, Node],
     since: Since,
-    written_for: Callable[[Node | None, Decision], Facts],
+    written_for: Callable[[Node | None, Decision], Sequence[WrittenFields | None]],
     *,
     now: float,
-) -> Steps[list[tuple[str, dict[str, Any]]]]:
+) -> Steps[list[tuple[str, DifferingNode]]]:
     """Return the nodes of a policy with state, seconds in violation by strategy, timers, and what was written."""
     labels = _labels(decision)
     listed = []
@@ -171,22 +163,16 @@ def with_states(
     timers = yield from running_timers(decision, positions, now)
     found = []
     for name, one in listed:
-        position = nodes.position[name]
-        found.append(
-            (
-                name,
-                {
-                    "state": NodeState(int(codes[position])).word,
-                    "violatedSeconds": violated_seconds(decision, name, since, now),
-                    "timers": timers.get(position, []),
-                    **one,
-                    "written": {
-                        "labels": own_labels(cached.get(name), labels),
-                        **written_for(cached.get(name), decision),
-                    },
-                },
-            )
+        position, node = nodes.position[name], cached.get(name)
+        written = Written(labels=own_labels(node, labels))
+        shown = DifferingNode(
+            **structs.asdict(one),
+            state=NodeState(int(codes[position])).word,
+            violated_seconds=violated_seconds(decision, name, since, now),
+            timers=timers.get(position, []),
+            written=extended(written, *written_for(node, decision)),
         )
+        found.append((name, shown))
         yield
     return found
 
@@ -214,13 +200,10 @@ def violated_seconds(decision: Decision, node: str, since: Since, now: float) ->
 
 def running_timers(
     decision: Decision, positions: Positions, now: float
-) -> Steps[dict[int, list[dict[str, Any]]]]:
-    """Return the running `for` and `clearAfter` of the nodes at some positions, by position, in steps of one rule.
-
-    Each has its rule and the seconds that are left.
-    """
+) -> Steps[dict[int, list[Timer]]]:
+    """Return the running `for` and `clearAfter` of the nodes at some positions, by position, in steps of one rule."""
     wanted = np.sort(positions)
-    by_position: dict[int, list[dict[str, Any]]] = {}
+    by_position: dict[int, list[Timer]] = {}
     for name, state in decision.states.items():
         for number, timers in state.timers.items():
             for index in np.flatnonzero(
@@ -231,12 +214,12 @@ def running_timers(
                 lasts = rule.options.for_seconds if pending else rule.options.clear_after
                 left = max(0.0, float(timers.began[index]) + lasts - now)
                 by_position.setdefault(position, []).append(
-                    {
-                        "strategy": name.value,
-                        "rule": str(rule),
-                        "timer": "for" if pending else "clearAfter",
-                        "leftSeconds": round(left, 3),
-                    }
+                    Timer(
+                        strategy=name.value,
+                        rule=str(rule),
+                        timer="for" if pending else "clearAfter",
+                        left_seconds=round(left, 3),
+                    )
                 )
             yield
     return by_position

@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec import UNSET, structs
 
 from evaluator.core.model.node_index import Mask
+from evaluator.core.page_fields import Maybe
 from evaluator.core.policy import types
 from evaluator.core.policy.durations import StrategyState
 from evaluator.core.policy.evaluate import MetricTable
@@ -16,6 +18,15 @@ from evaluator.core.readings.column import NEVER, Column
 from evaluator.core.readings.peers import Peers
 from evaluator.features.pages.explain import states
 from evaluator.features.pages.explain.states import Codes
+from evaluator.features.pages.kinds import (
+    ComparedReading,
+    PeerGroup,
+    PolicyStatus,
+    Reading,
+    RulePeers,
+    ShownGroup,
+    StatusCondition,
+)
 from plimsoll.durations import format_duration
 from plimsoll.quantity import number, readable
 from plimsoll.steps import Steps
@@ -30,7 +41,6 @@ _ORDERS = {
     Operator.GREATER_THAN: "is highest",
     Operator.EQUALS: "has any value",
 }
-_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
 _MOST_CONDITIONS = 20
 
 
@@ -48,27 +58,28 @@ class ShownReading(NamedTuple):
     """Its source, if there are several."""
     lacking: str = ""
     """Why a peer metric has no value although its base has."""
-    group: Mapping[str, Any] | None = None
+    group: PeerGroup | None = None
     """Of a peer metric, the group that the node is compared with."""
     compared: float = math.nan
     """Of a peer metric, the reading of its base."""
 
-    def as_json(self, now: float, cause: str = "") -> dict[str, Any]:
+    def as_json(self, now: float, cause: str = "") -> Reading:
         """Return the reading as JSON; NaN and infinities become strings. `cause`: as `CauseOf` returns it."""
         value = self.value if math.isfinite(self.value) else str(self.value)
         known = self.at != NEVER
-        return {
-            "value": value if self.samples == 1 else None,
-            "ageSeconds": round(now - self.at, 3) if known else None,
-            "state": self.state,
-            **({"source": self.source} if self.source and known else {}),
-            **({"peers": {**self.group, "reading": self._compared}} if self.group else {}),
-            **({"cause": cause} if cause and self.usable else {}),
-        }
+        return Reading(
+            value=value if self.samples == 1 else None,
+            age_seconds=round(now - self.at, 3) if known else None,
+            state=self.state,
+            source=self.source if self.source and known else UNSET,
+            peers=self._peers(),
+            cause=cause if cause and self.usable else UNSET,
+        )
 
-    @property
-    def _compared(self) -> float | None:
-        return self.compared if math.isfinite(self.compared) else None
+    def _peers(self) -> Maybe[ComparedReading]:
+        if self.group is None:
+            return UNSET
+        return ComparedReading(**structs.asdict(self.group), reading=_number(self.compared))
 
     @property
     def state(self) -> str:
@@ -150,22 +161,28 @@ def strategy(policy: Policy, name: StrategyName) -> str:
     return f"{row.explained} {joined}"
 
 
-def status(status: Mapping[str, Any]) -> dict[str, Any]:
+def status(status: Mapping[str, Any]) -> PolicyStatus:
     """Return compliance, message and conditions of a status in the cluster.
 
     Users can edit it: fields of other types are left out.
     """
     conditions = status.get("conditions")
     listed = conditions[:_MOST_CONDITIONS] if isinstance(conditions, list) else []
-    return {
-        "compliance": _text(status.get("compliance")),
-        "message": _text(status.get("message")),
-        "conditions": [
-            {field: _text(condition.get(field)) for field in _CONDITION}
+    return PolicyStatus(
+        compliance=_text(status.get("compliance")),
+        message=_text(status.get("message")),
+        conditions=[
+            StatusCondition(
+                type=_text(condition.get("type")),
+                status=_text(condition.get("status")),
+                reason=_text(condition.get("reason")),
+                message=_text(condition.get("message")),
+                last_transition_time=_text(condition.get("lastTransitionTime")),
+            )
             for condition in listed
             if isinstance(condition, dict)
         ],
-    }
+    )
 
 
 def _text(value: object) -> str:
@@ -178,13 +195,13 @@ _GROUPS = 10
 
 def groups_of_rule(
     state: StrategyState, number: int, table: MetricTable, codes: Codes
-) -> Steps[dict[str, Any]]:
+) -> Steps[Maybe[RulePeers]]:
     """Return the groups of a rule on peers, each with a strip of its nodes by the rule's metric; `codes`: states of nodes."""
     rule = state.rules[number]
     column = table.columns[rule.metric]
     peers = column.peers
     if peers is None:
-        return {}
+        return UNSET
     found = [*described_groups(peers)]
     shown = _shown(peers, state.found.per_rule[:, number] | _held_back(state, number, table))
     yield
@@ -193,18 +210,16 @@ def groups_of_rule(
         positions = (peers.usable & (peers.grouping.codes == group)).nonzero()[0]
         order = np.argsort(column.values[positions], kind="stable")
         own = codes[positions[order]]
-        groups.append({**found[group], "states": states.counts(own), "strip": states.strip(own)})
+        parts = structs.asdict(found[group])
+        groups.append(ShownGroup(**parts, states=states.counts(own), strip=states.strip(own)))
         yield
-    more = {"groupsMore": len(shown) - _GROUPS} if len(shown) > _GROUPS else {}
-    return {
-        "peers": {
-            "by": peers.metric.groups,
-            "least": peers.metric.least,
-            "groups": groups,
-            **more,
-            "withoutPeers": int(np.count_nonzero(peers.alone)),
-        }
-    }
+    return RulePeers(
+        by=peers.metric.groups,
+        least=peers.metric.least,
+        groups=groups,
+        groups_more=len(shown) - _GROUPS if len(shown) > _GROUPS else UNSET,
+        without_peers=int(np.count_nonzero(peers.alone)),
+    )
 
 
 def _held_back(state: StrategyState, number: int, table: MetricTable) -> Mask:
@@ -220,19 +235,19 @@ def _shown(peers: Peers, differing: Mask) -> list[int]:
     return [group for group in order if sizes[group]]
 
 
-def described_groups(peers: Peers) -> Iterator[dict[str, Any]]:
+def described_groups(peers: Peers) -> Iterator[PeerGroup]:
     """Yield each group: its name, the nodes with a reading, and their median and scale, null if there are too few."""
     parts = (peers.found.sizes, peers.found.medians, peers.found.scales, peers.most)
     rows = zip(peers.grouping.names, *(part.tolist() for part in parts), strict=True)
     for name, size, median, scale, most in rows:
-        yield {
-            "metric": peers.metric.base,
-            "group": name,
-            "nodes": size,
-            "median": _number(median),
-            "scale": _number(scale),
-            "accusedAtMost": most,
-        }
+        yield PeerGroup(
+            metric=peers.metric.base,
+            group=name,
+            nodes=size,
+            median=_number(median),
+            scale=_number(scale),
+            accused_at_most=most,
+        )
 
 
 def _number(value: float) -> float | None:

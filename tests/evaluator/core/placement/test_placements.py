@@ -229,7 +229,7 @@ def test_what_counts_is_explained_in_words(metric, text):
         world.bind(uid, "n01", cpu=1500)
     assert not [*placed_on(world.placements.measures, world.counted, 0)]
     (found,) = placed_on(world.placements.measures, world.counted, 1)
-    assert (found["metric"], found["pods"], found["text"]) == (metric, 2, text)
+    assert (found.metric, found.pods, found.text) == (metric, 2, text)
 
 
 def test_both_amounts_are_explained_where_they_differ():
@@ -237,7 +237,7 @@ def test_both_amounts_are_explained_where_they_differ():
     world = World([6, 2], most=5)
     world.bind("p", "n01", cpu=1000)
     (found,) = placed_on(world.placements.measures, world.counted, 1)
-    assert found["text"] == (
+    assert found.text == (
         "1 pod placed since this reading, counted as 2 cores in the ranking and 1 cores in dontschedule"
     )
 
@@ -249,7 +249,7 @@ def test_what_was_learned_is_explained_in_words():
     ]:
         world = World([1, 2], metric=metric)
         burst(world, "ns", 0.7)
-        assert learned_of(world.placements, world.key)[metric]["text"] == text
+        assert learned_of(world.placements, world.key)[metric].text == text
 
 
 @pytest.fixture

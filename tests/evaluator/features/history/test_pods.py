@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from msgspec import to_builtins
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
@@ -77,7 +78,7 @@ def test_decision_has_the_readings_of_that_moment(world):
     world.read(9000.0)
     world.now += 1
     list(world.pods.steps())
-    assert world.pods.of("ns/web") == {
+    assert to_builtins(world.pods.of("ns/web")) == {
         "at": "2023-11-14T22:13:20.000Z",
         "policy": "ns/demo",
         "generation": 1,
@@ -100,7 +101,7 @@ def test_decision_has_the_readings_of_that_moment(world):
     world.nodes["ns/web"] = "node-a"
     list(world.pods.steps())
     found = world.pods.of("ns/web")
-    assert (found["chosen"], found["readings"]) == ("node-a", {"m_bytes": 9000.0})
+    assert (found.chosen, found.readings) == ("node-a", {"m_bytes": 9000.0})
     [record] = [
         one.fields
         for one in world.history.newest_first(Query(kinds=frozenset({Kind.PLACED})))

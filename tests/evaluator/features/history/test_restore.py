@@ -6,6 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodCondition, PodMeta, PodSpec, PodStatus
+from evaluator.core.page_fields import Fields, WrittenFields
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.store import Store
 from evaluator.core.signals import Decided
@@ -23,6 +24,19 @@ def pod(name, status, *, policy="demo", node="", message=""):
     meta = PodMeta(name=name, namespace="ns", labels={"telemetry-policy": policy})
     spec = PodSpec(node_name=node, requests_extender=True)
     return Pod(meta, spec, PodStatus("Pending", [condition]))
+
+
+class WrittenCondition(Fields):
+    """As the feature has it that writes conditions."""
+
+    type: str
+    status: str
+    reason: str
+    since: str | None
+
+
+class Conditions(WrittenFields):
+    conditions: list[WrittenCondition]
 
 
 def world(parsed, rule):
@@ -50,17 +64,14 @@ def world(parsed, rule):
         pod("other", "False", message="0/1 nodes: Insufficient cpu"),
         pod("placed", "True", node="node-a"),
     ]
-    written = {
-        "conditions": [
-            {
-                "type": "plimsoll.io/Demo",
-                "status": "True",
-                "reason": "DontScheduleViolated",
-                "since": SINCE.format(1),
-            },
-            {"type": "x", "status": "True", "reason": "r", "since": None},
+    written = Conditions(
+        [
+            WrittenCondition(
+                "plimsoll.io/Demo", "True", "DontScheduleViolated", since=SINCE.format(1)
+            ),
+            WrittenCondition("x", "True", "r", since=None),
         ]
-    }
+    )
     return policy, pods, written
 
 

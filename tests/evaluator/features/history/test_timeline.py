@@ -81,10 +81,10 @@ def test_node_that_violates_all_the_time_is_shown_without_a_record(parsed, rule)
     def rows(**query):
         by = query.pop("by", "node")
         query = Query(since=0.0, until=60.0, **query)
-        made = finished(finished(timeline(history, decisions, query, by=by)).as_json())
-        return {row["name"]: (row["runs"], row["violatedShare"]) for row in made["rows"]}
+        made = finished(finished(timeline(history, decisions, query, by=by)).shown_rows())
+        return {row.name: (row.runs, row.violated_share) for row in made}
 
-    always = ([[0, COLUMNS, "violated"]], 1.0)
+    always = ([(0, COLUMNS, "violated")], 1.0)
     assert rows() == {"node-b": always}
     assert rows(namespace="nowhere") == {}
     assert rows(namespace="ns", by="policy", node="node-b") == {"ns/demo": always}
@@ -102,7 +102,7 @@ def test_timeline_of_many_policies_is_made_in_small_steps(parsed):
     steps = list(timeline(history, Decisions(), query, by="node"))
     assert len(steps) >= len(policies) * len(NODES) / 64
     made = finished(timeline(history, Decisions(), query, by="node"))
-    assert len(list(made.as_json())) == len(made.rows) == len(NODES)
+    assert len(list(made.shown_rows())) == len(made.rows) == len(NODES)
 
 
 def test_rows_beyond_the_most_are_counted(parsed):

@@ -22,6 +22,7 @@ from evaluator.features.memory.controller import (
     memory_writer,
 )
 from evaluator.features.memory.feature import MemoryReport, removals
+from evaluator.features.memory.page import FlappingFields
 from evaluator.features.memory.readings import Held, Memories, WithScores, records, remembered
 from evaluator.features.registry import VOCABULARY
 from plimsoll.ratelimit import TokenBucket
@@ -220,8 +221,8 @@ async def test_flapping_node_stays_in_violation_until_its_score_has_decayed(worl
     (condition,) = report.part(world.latest.policies[KEY]).conditions
     assert (condition.type, condition.status) == ("NodesFlapping", "True")
     assert condition.message.startswith("1 of 2 nodes (a) stay in violation")
-    page = report.policy(world.latest.policies[KEY])["memory"]
-    assert [(row["node"], row["flapping"]) for row in page["nodes"]] == [("a", True)]
+    page = report.policy(world.latest.policies[KEY]).memory
+    assert [(row.node, row.flapping) for row in page.nodes] == [("a", True)]
     for _ in range(20):
         world.now += 60
         await world.decide(a=1.0)
@@ -244,14 +245,14 @@ async def test_devices_of_causes_are_counted_shown_and_survive_a_restart(world):
         world.start()
         await world.decide()
         await world.decide(a=0.0)
-    written = report.written(world.cluster.nodes.objects["a"])["memory"]["ns/demo"]
-    shown = [(one["device"], one["score"]) for one in written["devices"]]
-    assert (written["score"], shown) == (3.0, [("UUID=GPU-1", 2.0), ("UUID=GPU-2", 1.0)])
+    written = report.written(world.cluster.nodes.objects["a"]).memory["ns/demo"]
+    shown = [(one.device, one.score) for one in written.devices]
+    assert (written.score, shown) == (3.0, [("UUID=GPU-1", 2.0), ("UUID=GPU-2", 1.0)])
     report = MemoryReport(
         world.memories, world.metrics.flapping_nodes, lambda: 2, lambda: world.now
     )
-    (row,) = report.policy(world.latest.policies[KEY])["memory"]["nodes"]
-    assert row["devices"] == written["devices"]
+    (row,) = report.policy(world.latest.policies[KEY]).memory.nodes
+    assert row.devices == written.devices
     world.causes.clear()
     await world.decide(b=1.0)
     assert "devices" not in json.loads(await world.annotation("b"))["scores"]["ns/demo"]
@@ -285,11 +286,11 @@ async def test_gauge_status_and_page_name_the_nodes_that_the_decision_holds(worl
         assert [sample.value for sample in family.samples] == [len(held)]
         (condition,) = report.part(decision).conditions
         assert condition.status == str(bool(held))
-        rows = report.policy(decision)["memory"]["nodes"]
-        assert [row["node"] for row in rows if row["flapping"]] == held
-        assert report.listed(decision) == {"flapping": held}
-        score = report.written(world.cluster.nodes.objects["a"])["memory"]["ns/demo"]
-        assert score["flapping"] is bool(held)
+        rows = report.policy(decision).memory.nodes
+        assert [row.node for row in rows if row.flapping] == held
+        assert report.listed(decision) == FlappingFields(held)
+        score = report.written(world.cluster.nodes.objects["a"]).memory["ns/demo"]
+        assert score.flapping is bool(held)
         await world.decide()
 
 

@@ -16,6 +16,7 @@ from evaluator.core.model.node import (
 from evaluator.core.policy.types import LABEL, Actions
 from evaluator.features.node_actions import writes
 from evaluator.features.node_actions.annotations import CONDITION, TAINT, TaintsAndConditions
+from evaluator.features.node_actions.page import WrittenActionsFields, WrittenCondition
 
 PREFIXES = ("plimsoll.io/",)
 
@@ -42,17 +43,14 @@ def node():
 
 def test_only_what_is_ours_is_shown(node):
     found = writes.set_on_node(node, PREFIXES)
-    assert [one["key"] for one in found["taints"]] == [
+    assert [one.key for one in found.taints] == [
         "plimsoll.io/ns.demo",
         "plimsoll.io/ns.other",
     ]
-    assert found["conditions"] == [
-        {
-            "type": "plimsoll.io/Demo",
-            "status": "True",
-            "reason": "DescheduleViolated",
-            "since": "1970-01-01T00:00:00Z",
-        }
+    assert found.conditions == [
+        WrittenCondition(
+            "plimsoll.io/Demo", "True", "DescheduleViolated", since="1970-01-01T00:00:00Z"
+        )
     ]
 
 
@@ -61,13 +59,13 @@ def test_a_policy_shows_its_own_part(node, parsed):
     actions = Actions(frozenset({LABEL, TAINT, CONDITION}), (taken,))
     policy = replace(parsed("demo"), actions=actions)
     found = writes.set_by_policy(node, policy, PREFIXES)
-    assert [one["key"] for one in found["taints"]] == ["plimsoll.io/ns.demo"]
-    assert [one["type"] for one in found["conditions"]] == ["plimsoll.io/Demo"]
+    assert [one.key for one in found.taints] == ["plimsoll.io/ns.demo"]
+    assert [one.type for one in found.conditions] == ["plimsoll.io/Demo"]
     labels_only = replace(policy, actions=Actions())
-    assert writes.set_by_policy(node, labels_only, PREFIXES)["taints"] == []
+    assert writes.set_by_policy(node, labels_only, PREFIXES).taints == []
 
 
 def test_nothing_is_written_to_a_node_that_is_gone(parsed):
-    nothing = {"taints": [], "conditions": []}
+    nothing = WrittenActionsFields(taints=[], conditions=[])
     assert writes.set_on_node(None, PREFIXES) == nothing
     assert writes.set_by_policy(None, parsed("demo"), PREFIXES) == nothing

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from evaluator.core.page_fields import ListedPolicyFields, PolicyFields
 from evaluator.core.pages.part import PagePart
 from evaluator.core.sources.agents.port_process import PortRestarts
 from evaluator.features.pages.rendering import Drawing
@@ -476,13 +477,23 @@ async def test_pages_name_the_device_of_a_usable_reading(pages, demo):
     assert "cause" not in policy["nodes"]["node-a"]["readings"]["m"]
 
 
+class Flapping(ListedPolicyFields):
+    flapping: list[str]
+    flapping_more: int
+
+
+class Remembered(PolicyFields):
+    memory: dict[str, list[str]]
+
+
 async def test_lists_of_policies_and_a_policy_have_what_features_know_of_it(pages, demo):
     """Flapping nodes, for example: on the first page and for the plugin."""
     pages.know(demo, nodes=("node-a", "node-b"))
     pages.report({"node-a": Delta({"m": 9.5}), "node-b": Delta({"m": 1.0})})
     assert "flapping" not in body(await pages.get("/"))
+    listed, policy = Flapping(["node-<b>"], 3), Remembered({"nodes": []})
     flapping, memory = {"flapping": ["node-<b>"], "flappingMore": 3}, {"memory": {"nodes": []}}
-    pages.parts.append(PagePart(listed=lambda _: flapping, policy=lambda _: memory))
+    pages.parts.append(PagePart(listed=lambda _: listed, policy=lambda _: policy))
     first = await pages.html("/")
     assert "flapping : node-<b> and 3 more stay in violation" in first.text
     for target in ("/?format=json", "/explain", "/explain/ns"):

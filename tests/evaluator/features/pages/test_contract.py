@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.evaluator.features.pages.conftest import body
+from tests.schema import check
 from wire.codec import Delta
 
 READING = {"value", "ageSeconds", "state"}
@@ -117,3 +118,30 @@ async def test_a_page_has_its_fields(pages, demo, target):
     found = json.loads(body(await pages.get(target, accept="application/json")))
     for path, fields in FIELDS[target].items():
         assert set(part(found, path)) == fields, path
+
+
+KINDS = {
+    "/index.json": "Overview",
+    "/explain": "PolicyList",
+    "/explain/ns": "PolicyList",
+    "/explain/ns/demo": "ExplainedPolicy",
+    "/policies/ns/demo.json": "PolicyPage",
+    "/explain?nodes": "NodeList",
+    "/nodes.json?state=all": "NodesPage",
+    "/nodes/node-a.json": "NodePage",
+    "/explain?node=node-a": "NodePage",
+    "/pods.json": "PodsPage",
+    "/pods/ns/web.json": "PodPage",
+    "/explain?pod=ns/web": "PodPage",
+    "/explain?metric=m&metric=none": "MetricList",
+    "/rules.json": "RulesPage",
+}
+
+
+@pytest.mark.parametrize("target", KINDS)
+async def test_a_page_has_the_documented_fields_and_types_only(pages, demo, target):
+    pages.know(demo, pods=[("ns", "web", "demo")])
+    pages.report({node: Delta({"m": 10.0, "k": 1.0}) for node in ("node-a", "node-b")})
+    pages.report_failing("node-a", {"group": "g", "rule": "r", "reason": "limit", "text": "x"})
+    found = json.loads(body(await pages.get(target, accept="application/json")))
+    check(found, KINDS[target])

@@ -2,6 +2,8 @@
 
 import json
 
+from msgspec import to_builtins
+
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
@@ -28,7 +30,7 @@ def world(parsed, rule, values, types):
     decisions = decide([policy], values, store, now=0.0, peers=peers)
     with PeerReadings(store, peers).snapshot(decisions.table.nodes) as readings:
         found = finished(explain(decisions, policy.key, readings, now=0.0))
-        page = {**found.head, "nodes": dict(found.nodes)}
+        page = to_builtins(found.head) | {"nodes": to_builtins(dict(found.nodes))}
     return decisions, json.loads(json.dumps(page, allow_nan=False))
 
 
@@ -65,7 +67,7 @@ def test_held_back_nodes_are_named_everywhere(parsed, rule):
     )
     decision = decisions.policies[PolicyKey("ns", "demo")]
     (row,) = overview(decisions.policies, decisions.table)
-    assert (row["dontschedule"], row["dontscheduleHeldBack"]) == (["node-04", "node-05"], 4)
+    assert (row.dontschedule, row.dontschedule_held_back) == (["node-04", "node-05"], 4)
     codes = finished(states_of(decision, decisions.table))
     assert {word: n for word, n in counts(codes).items() if n} == {
         "violated": 2,

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec import UNSET, to_builtins
 
 from evaluator.core.model.feasibility import is_feasible, obstacles
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
@@ -72,7 +73,7 @@ def explained(parsed, rule, nodes):
             decisions, nodes, decision, scorers or {}, ["overload risk 0.4"], waiting
         )
         found = finished(explain_pod(subject, context, store, now=NOW + 2))
-        page = {**found.head, "nodes": dict(found.nodes)}
+        page = to_builtins(found.head) | {"nodes": to_builtins(dict(found.nodes))}
         return json.loads(json.dumps(page, allow_nan=False))
 
     return run
@@ -319,10 +320,10 @@ def test_pods_placed_since_the_reading_are_shown_on_their_node(nodes):
     )
     found = finished(explain_pod(pod(), context, world.store, now=world.now))
     entries = dict(found.nodes)
-    (placed,) = entries["n01"]["placed"]
-    assert placed["metric"] == "node_cpu_used_cores"
-    assert placed["text"].startswith("3 pods placed since this reading, counted as ")
-    assert "placed" not in entries["n00"]
+    (placed,) = entries["n01"].placed
+    assert placed.metric == "node_cpu_used_cores"
+    assert placed.text.startswith("3 pods placed since this reading, counted as ")
+    assert entries["n00"].placed is UNSET
 
 
 @pytest.mark.parametrize(

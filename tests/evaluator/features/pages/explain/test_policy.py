@@ -5,6 +5,7 @@ import math
 from dataclasses import replace
 
 import pytest
+from msgspec import to_builtins
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import decide
@@ -41,7 +42,7 @@ def demo(parsed, rule):
 
 
 def whole(found):
-    return {**found.head, "nodes": dict(found.nodes)}
+    return to_builtins(found.head) | {"nodes": to_builtins(dict(found.nodes))}
 
 
 @pytest.fixture
@@ -59,6 +60,7 @@ def test_whole_explanation_is_as_documented(store, explained):
     store.report("b", Delta({"m": 10.0}), START + 1)
     key = "telemetry.aware.scheduling.demo/hot"
     assert explained("a", "b", now=START + 2.25) == {
+        "waitingFor": [],
         "policy": "ns/demo",
         "generation": 3,
         "enforcement": {"mode": "enforce"},
@@ -177,7 +179,7 @@ def test_overview_lists_all_policies_with_links(store, demo, parsed, rule):
     other = parsed("other", nonsense=[])
     decisions = decide([other, demo], ["a"], store, now=START)
     found = overview(decisions.policies, decisions.table)
-    assert {"policies": list(found)} == {
+    assert {"policies": to_builtins(list(found))} == {
         "policies": [
             {
                 "policy": "ns/demo",
@@ -240,4 +242,4 @@ def test_page_names_some_nodes_and_counts_the_rest(parsed, rule):
     found = whole(finished(explain(decisions, KEY, store, now=START, node="node-0999")))
     assert [*found["nodes"]] == ["node-0999"]
     [policy] = overview(decisions.policies, decisions.table)
-    assert (policy["deschedule"], policy["descheduleMore"]) == (nodes[:10], 989)
+    assert (policy.deschedule, policy.deschedule_more) == (nodes[:10], 989)

@@ -68,16 +68,16 @@ CODES = arrays(np.uint8, st.integers(0, 700), elements=st.integers(0, max(NodeSt
 @given(CODES, st.integers(1, 300))
 def test_a_strip_shows_the_worst_node_of_each_column_and_no_clear_one(codes, columns):
     found = strip(codes, columns)
-    assert found["columns"] == min(len(codes), columns)
-    shown = np.zeros(found["columns"], np.uint8)
+    assert found.columns == min(len(codes), columns)
+    shown = np.zeros(found.columns, np.uint8)
     end = 0
-    for begin, width, word in found["runs"]:
+    for begin, width, word in found.runs:
         assert begin >= end
         assert width > 0
         end = begin + width
         shown[begin:end] = NodeState[word.upper()]
     for column, code in enumerate(shown.tolist()):
-        begin, stop = (number * len(codes) // found["columns"] for number in (column, column + 1))
+        begin, stop = (number * len(codes) // found.columns for number in (column, column + 1))
         assert code == codes[begin:stop].max()
 
 

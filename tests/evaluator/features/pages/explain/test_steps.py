@@ -81,7 +81,7 @@ def test_explanation_builds_reasons_only_for_shown_nodes():
     store, policies = world(metrics=10, policies=2, rules=10, kind=Store)
     decisions = decide(policies, NODES, store, now=NOW)
     page = finished(explain(decisions, PolicyKey("ns", "p0"), store, now=NOW))
-    found = {node: entry["dontschedule"] for node, entry in page.nodes}
+    found = {node: entry.dontschedule for node, entry in page.nodes}
     assert not with_reasons(decisions)
     assert found.keys() == {*NODES}
     violators = decisions.policies[PolicyKey("ns", "p0")].dontschedule

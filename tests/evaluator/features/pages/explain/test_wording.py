@@ -1,6 +1,7 @@
 """Rules, strategies and statuses on pages."""
 
 import pytest
+from msgspec import to_builtins
 
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.pages.explain import wording
@@ -56,13 +57,17 @@ def test_a_strategy_says_what_it_does_and_how_rules_combine(parsed, rule):
     ],
 )
 def test_fields_of_other_types_are_left_out(status):
-    assert wording.status(status) == {"compliance": "", "message": "", "conditions": []}
+    assert to_builtins(wording.status(status)) == {
+        "compliance": "",
+        "message": "",
+        "conditions": [],
+    }
 
 
 def test_conditions_have_texts_only():
     condition = {"type": "Valid", "status": True, "reason": "Valid", "extra": "x"}
-    [found] = wording.status({"compliance": "Violated", "conditions": [condition]})["conditions"]
-    assert found == {
+    [found] = wording.status({"compliance": "Violated", "conditions": [condition]}).conditions
+    assert to_builtins(found) == {
         "type": "Valid",
         "status": "",
         "reason": "Valid",
