@@ -5,6 +5,7 @@ from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
 from evaluator.core.page_fields import EvaluatorFields
 from evaluator.core.pages.part import PagePart
+from evaluator.core.signals import Decided, wakes
 from evaluator.core.wiring import Wired
 
 
@@ -29,11 +30,10 @@ class Example:
         return ExampleFields(example=self._count)
 
 
-def wire(core: Core, _options: FeatureOptions) -> Wired:
+def wire(_core: Core, _options: FeatureOptions) -> Wired:
     """Count decisions on every replica."""
     example = Example()
-    core.loop.listeners.append(example.decided)
-    return Wired(page=PagePart(evaluator=example.fields))
+    return Wired(page=PagePart(evaluator=example.fields), reacts=wakes(example.decided, Decided))
 
 
 FEATURE = Feature(name="example", options=FeatureOptions, wire=wire, pages=(ExampleFields,))
