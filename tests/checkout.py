@@ -17,7 +17,7 @@ from tests.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[1]
 _LEFT_OUT = shutil.ignore_patterns(
-    ".*", "*.pyc.*", "corpus", "images", "node_modules", "results.jsonl"
+    ".*", "*.pyc.*", "*.png", "corpus", "node_modules", "results.jsonl"
 )
 """Bytecode is copied: it is valid for a copy, whose files have the same time. `*.pyc.*` are those just being written."""
 _LOOPBACK = (
@@ -49,6 +49,14 @@ class Checkout:
         assert found, paths
         for path in found:
             shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+    def delete_feature(self, name: str) -> None:
+        """Delete a feature of the evaluator: its line in the list, and what checks/features.py prints."""
+        for path in self.run("python", "-P", "checks/features.py", name).split():
+            if (self.root / path).exists():
+                self.remove(path)
+        registry = self.root / "evaluator/features/registry.py"
+        registry.write_text(registry.read_text().replace(f'    "{name}",\n', ""))
 
     def modules(self, path: str) -> list[Path]:
         """Return the Python files below a folder, a file itself, or none."""

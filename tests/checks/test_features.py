@@ -76,7 +76,7 @@ def test_import_through_a_helper_or_a_conftest_is_found(findings):
     ("path", "text"),
     [
         ("tests/evaluator/core/test_a.py", "from evaluator.features.registry import FEATURES\n"),
-        ("tests/evaluator/core/test_a.py", "pytestmark = pytest.mark.features('pages')\n"),
+        ("tests/evaluator/core/test_a.py", f"pytestmark = pytest.{MARK}('pages')\n"),
         ("tests/evaluator/features/gangs/test_a.py", GANGS),
         ("tests/deploy/test_a.py", GANGS),
         ("tests/together/test_a.py", GANGS + PAGES),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from evaluator.features.registry import NAMES
 from evaluator.main import COMMANDS
 from tests.checkout import ROOT, Checkout, checkout  # noqa: F401 (a fixture)
 
@@ -34,6 +35,11 @@ FEATURES = {
 
 PROGRAM = Path(__file__).with_name("without.py")
 """Prints the help of all commands, and decides and answers, in trees without a feature."""
+
+
+SUITES = ("bench", "browser", "cluster", "deploy", "docs", "evaluator", "fuzz", "headlamp")
+SUITES += ("lab", "newcomer", "sandbox", "security", "soak", "together")
+"""The folders of tests that import the evaluator."""
 
 
 def lines_without(*names: str) -> str:
@@ -87,11 +93,17 @@ def test_feature_is_deleted_with_its_folder_and_its_line(trees: dict[str, Path],
 def test_contracts_and_layout_hold_without_the_features(checkout: Checkout) -> None:  # noqa: F811
     """Without all of them, and so without any: what names a deleted module is found, and fewer modules import no more."""
     for name in FEATURES:
-        checkout.remove(f"evaluator/features/{name}")
-        checkout.remove(f"tests/evaluator/features/{name}", f"lab/adapters/{name}.py")
-    (checkout.root / REGISTRY).write_text(lines_without(*FEATURES))
+        checkout.delete_feature(name)
     checkout.run("lint-imports", "--no-cache")
     checkout.run("python", "-P", "checks/tree.py")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "extender"])
+def test_other_tests_are_collected_without_a_feature(checkout: Checkout, name: str) -> None:  # noqa: F811
+    """Any but the one that answers kube-scheduler, without which nothing can be simulated."""
+    checkout.delete_feature(name)
+    folders = [f"tests/{suite}" for suite in SUITES]
+    checkout.run("pytest", "--collect-only", "-qq", "-p", "no:cacheprovider", *folders)
 
 
 def offered(flag: str, shown: str) -> bool:
