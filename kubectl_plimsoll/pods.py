@@ -17,6 +17,8 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     yield f"why:                     {printable(page.get('summary') or '')}"
     if policy := page.get("policy"):
         yield from _policy_of_pod(policy, page.get("summary") or "", style)
+    if why := page.get("notEvicted"):
+        yield f"not evicted:             {style.doubtful(printable(why))}"
     yield from _gang_of_pod(page)
     if told := _attempt(page):
         yield f"kube-scheduler:          {printable(told)}"

@@ -245,6 +245,7 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     for warning in page.get("warnings", []):
         yield f"warning:  {style.doubtful(printable(warning))}"
     yield from _pods_add(page)
+    yield from _stays(page.get("podsStay", []), style, wide)
     yield from _memory(page.get("memory"), style, wide)
     if would := mode.get("wouldChange"):
         for field, label in (
@@ -268,6 +269,14 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(["STRATEGY", "RULE", "VIOLATED ON"], rows, style)
+
+
+def _stays(stays: Sequence[Page], style: Style, wide: bool) -> Iterator[str]:
+    """Yield the pods that are not evicted, by why."""
+    for one in stays:
+        pods = _some(one["pods"], wide, one.get("podsMore", 0))
+        text = f"{pods}: {one['why']}"
+        yield f"stay:     {style.doubtful(printable(text))}"
 
 
 def _memory(memory: Page | None, style: Style, wide: bool) -> Iterator[str]:

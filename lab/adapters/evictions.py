@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.model.feasibility import FeasibleNodes
-from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.evictions.feature import EvictionOptions
-from evaluator.features.evictions.plan import HOUR, EvictionRate, PodsPlaced, plan
+from evaluator.features.evictions.history import EvictionHistory
+from evaluator.features.evictions.plan import ClusterView, EvictionRate, PodsPlaced, plan
 from lab.adapters.adapter import Adapter, Descheduling
 
 
@@ -17,7 +17,7 @@ class SimulatedEvictor:
 
     def __init__(self, rate: EvictionRate) -> None:
         self._rate = rate
-        self._recent: dict[PolicyKey, tuple[float, ...]] = {}
+        self._history = EvictionHistory()
 
     def due(
         self,
@@ -28,21 +28,14 @@ class SimulatedEvictor:
         placements: PodsPlaced | None = None,
     ) -> Sequence[Pod]:
         """Return the pods to evict at `now` (seconds)."""
-        steps = plan(
-            decisions,
-            running,
-            feasible,
-            self._recent,
-            rate=self._rate,
-            now=now,
-            placed=placements,
-        )
-        planned = [*steps]
-        evictions = [eviction for eviction in planned if eviction is not None]
-        for eviction in evictions:
-            recent = (*self._recent.get(eviction.policy, ()), now)
-            self._recent[eviction.policy] = tuple(t for t in recent if now - t < HOUR)
-        return [eviction.pod for eviction in evictions]
+        cluster = ClusterView(running=running, feasible_nodes=feasible, placed=placements)
+        self._history.forget(now, self._rate.period, decisions.enforced)
+        plans = plan(decisions, cluster, self._history, rate=self._rate, now=now)
+        due = [eviction for one in plans for eviction in one.due]
+        for eviction in due:
+            beside = running.pods_of(eviction.policy)
+            self._history.evicted(eviction.policy, eviction.pod, beside, now)
+        return [eviction.pod for eviction in due]
 
 
 def simulated(options: EvictionOptions) -> SimulatedEvictor | None:

@@ -14,7 +14,7 @@ from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex, Positions
-from evaluator.core.model.pod import Pod, PodMeta, PodSpec
+from evaluator.core.model.pod import Owner, Pod, PodMeta, PodSpec
 from evaluator.core.model.resources import RESOURCES, Resource
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.measures import Measures
@@ -31,6 +31,8 @@ from lab.interface import Descheduler, MakeVerbs
 
 SYNC_PERIOD = 5.0
 """Seconds between two reports of an agent."""
+_OWNER = Owner("ReplicaSet", "simulated", "simulated")
+"""What recreates the pods."""
 _STALE_AFTER = 30.0
 
 
@@ -239,6 +241,7 @@ class Plimsoll(DefaultPlugins):
             namespace=self._key.namespace,
             uid=pod.name,
             labels={POLICY_LABEL: self._key.name},
+            controller=_OWNER,
         )
         spec = PodSpec(node_name=self._names[node], requests=placed.requests)
         found = self._pods[pod.name] = Pod(meta, spec)

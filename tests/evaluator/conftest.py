@@ -284,6 +284,7 @@ class Api:
         self.server = server
         self.url = url
         self._session = session
+        self._controllers = {}
 
     async def call(self, method, path, body=None, content_type="application/json", status=None):
         async with self._session.request(
@@ -319,13 +320,31 @@ class Api:
         found = (await self.get(f"/api/v1/nodes/{node}"))["metadata"].get("labels", {})
         return {key: value for key, value in found.items() if "kubernetes.io/" not in key}
 
-    async def pod(self, name, node="", *, namespace="default", policy="demo", **spec):
+    async def controller(self, name, namespace="default"):
+        """The reference of a ReplicaSet, which is created first."""
+        labels = {"of": name}
+        containers = [{"name": "c", "image": "none"}]
+        template = {"metadata": {"labels": labels}, "spec": {"containers": containers}}
+        spec = {"selector": {"matchLabels": labels}, "template": template}
+        path = f"/apis/apps/v1/namespaces/{namespace}/replicasets"
+        if name not in self._controllers:
+            made = await self.call("POST", path, {"metadata": {"name": name}, "spec": spec})
+            self._controllers[name] = made["metadata"]["uid"]
+        kind = {"apiVersion": "apps/v1", "kind": "ReplicaSet"}
+        return {**kind, "name": name, "uid": self._controllers[name], "controller": True}
+
+    async def pod(
+        self, name, node="", *, namespace="default", policy="demo", owner="", app="web", **spec
+    ):
+        """Create a pod; `owner`: the name of the ReplicaSet that controls it."""
+        owners = [await self.controller(owner, namespace)] if owner else []
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {
                 "name": name,
-                "labels": {"app": "web"} | ({"telemetry-policy": policy} if policy else {}),
+                "labels": {"app": app} | ({"telemetry-policy": policy} if policy else {}),
+                "ownerReferences": owners,
             },
             "spec": {
                 "containers": [{"name": "c", "image": "none"}],

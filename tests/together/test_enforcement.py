@@ -7,12 +7,13 @@ from evaluator.core.cache.policy_pods import PodsByPolicy
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import ENFORCEMENT, POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeSpec, NodeStatus
-from evaluator.core.model.pod import Pod, PodMeta, PodSpec
+from evaluator.core.model.pod import Owner, Pod, PodMeta, PodSpec
 from evaluator.core.policy.decide import decide
 from evaluator.core.policy.parse import oversized, parse
 from evaluator.core.readings.store import Store
 from evaluator.features.evictions import plan as evictions
-from evaluator.features.evictions.plan import EvictionEffects, EvictionRate
+from evaluator.features.evictions.history import EvictionHistory
+from evaluator.features.evictions.plan import ClusterView, EvictionEffects, EvictionRate
 from evaluator.features.extender.feature import RefusedNodes
 from evaluator.features.labels.feature import LabelledNodes
 from evaluator.features.node_actions.report import ActionEffects
@@ -26,6 +27,7 @@ from wire.codec import Delta
 
 NOW = 1000.0
 KEY = PolicyKey("ns", "demo")
+OWNER = Owner("ReplicaSet", "web", "uid-of-web")
 NODES = ("a", "b", "c")
 
 
@@ -62,11 +64,13 @@ def effects():
     ready = NodeStatus([NodeCondition("Ready", "True")])
     feasible = FeasibleNodes({name: Node(NodeMeta(name), NodeSpec(), ready) for name in NODES})
     for name, selector in (("free", None), ("stuck", {"only": "c"})):
-        meta = PodMeta(name=name, namespace="ns", labels={POLICY_LABEL: "demo"})
+        meta = PodMeta(name=name, namespace="ns", labels={POLICY_LABEL: "demo"}, controller=OWNER)
         pod = Pod(meta, PodSpec(node_name="c", node_selector=selector))
         running.change(None, pod)
         feasible.change_pod(None, pod)
-    evictions = EvictionEffects(running, feasible, evicting=False)
+    evictions = EvictionEffects(
+        ClusterView(running=running, feasible_nodes=feasible), evicting=False
+    )
     return (RefusedNodes(), LabelledNodes(), ActionEffects(), evictions)
 
 
@@ -130,9 +134,8 @@ def test_observed_policy_is_decided_but_sets_no_label_and_evicts_no_pod(demo, st
     assert set(decisions.policies[KEY].deschedule) == {"c"}
     assert decisions.labels == {}
     assert decisions.enforced == {}
-    running, feasible = effects[-1]._running, effects[-1]._feasible_nodes
-    found = evictions.plan(decisions, running, feasible, {}, rate=EvictionRate(1, 9), now=NOW)
-    assert not [eviction for eviction in found if eviction]
+    cluster, rate = effects[-1]._cluster, EvictionRate(1, 9)
+    assert not [*evictions.plan(decisions, cluster, EvictionHistory(), rate=rate, now=NOW)]
 
 
 def test_observed_policy_displaces_no_label_of_an_enforced_one(demo, store, tas, rule):

@@ -12,7 +12,7 @@ from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex
-from evaluator.core.model.pod import Pod, PodMeta, PodSpec
+from evaluator.core.model.pod import Owner, Pod, PodMeta, PodSpec
 from evaluator.core.placement.ledger import PlacedPod
 from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
@@ -64,7 +64,9 @@ class Cluster:
     def place(self, key, node):
         self.number += 1
         uid = f"{key.namespace}{self.number}"
-        meta = PodMeta(name=uid, namespace=key.namespace, uid=uid, labels={POLICY_LABEL: key.name})
+        labels = {POLICY_LABEL: key.name}
+        owner = Owner("ReplicaSet", key.namespace, key.namespace)
+        meta = PodMeta(name=uid, namespace=key.namespace, uid=uid, labels=labels, controller=owner)
         pod = Pod(meta, PodSpec(node_name=node, requests=self.requests))
         self.on[uid] = (key, node, pod)
         self.running.change(None, pod)

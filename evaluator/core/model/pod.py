@@ -3,17 +3,28 @@
 Features that require all pods read more: `evaluator.core.model.pod_spec_view`.
 """
 
-from typing import Any
+from collections.abc import Iterable
+from functools import lru_cache
+from sys import intern
+from typing import Any, NamedTuple
 
 import msgspec
 
 from evaluator.core.model import requests
 from evaluator.core.model.names import EXTENDER_RESOURCE, ObjectMeta
-from evaluator.core.model.pod_spec_view import Container, Requests
+from evaluator.core.model.pod_spec_view import Container, OwnerReference, Requests
 from evaluator.core.model.resources import NOTHING, ResourceVector
 
 REQUEUED_AT = "plimsoll.io/nudged-at"
 """The annotation that requeues a pod: the time of the requeue, RFC 3339."""
+MIRROR = "kubernetes.io/config.mirror"
+"""The kubelet's annotation of a static pod's mirror."""
+SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
+_ANNOTATIONS = frozenset({REQUEUED_AT, MIRROR, SAFE_TO_EVICT, DO_NOT_DISRUPT})
+"""The annotations that are kept: all together can be as large as the pod."""
+_LONGEST_VALUE = 100
+"""Characters that are kept of the value of one: each is a time, a hash or a boolean."""
 
 
 class Toleration(msgspec.Struct):
@@ -60,16 +71,42 @@ class Affinity(msgspec.Struct, rename="camel"):
     node_affinity: NodeAffinity | None = None
 
 
+class Owner(NamedTuple):
+    """The controller of a pod."""
+
+    kind: str
+    name: str
+    uid: str
+
+
+@lru_cache(1 << 12)
+def _shared(kind: str, name: str, uid: str) -> Owner:
+    """Return equal owners as one object."""
+    return Owner(intern(kind), name, uid)
+
+
+def controller_of(references: Iterable[OwnerReference]) -> Owner | None:
+    """Return the owner that controls a pod; None if none does."""
+    found = next((one for one in references if one.controller), None)
+    return _shared(found.kind, found.name, found.uid) if found is not None else None
+
+
 class PodMeta(ObjectMeta, rename="camel"):
-    """ObjectMeta of a pod; only the requeue annotation is kept, since annotations can be as large as the pod."""
+    """ObjectMeta of a pod. Of the annotations and the owners only those are kept that the evaluator reads."""
 
     annotations: dict[str, str] | None = None
     creation_timestamp: str | None = None
+    owner_references: list[OwnerReference] | None = None
+    controller: Owner | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.annotations is not None:
-            self.annotations = {k: v for k, v in self.annotations.items() if k == REQUEUED_AT}
+            kept = _ANNOTATIONS & self.annotations.keys()
+            self.annotations = {key: self.annotations[key][:_LONGEST_VALUE] for key in kept}
+        if self.owner_references is not None:
+            self.controller = controller_of(self.owner_references)
+            self.owner_references = None
 
 
 class PodCondition(msgspec.Struct, rename="camel"):

@@ -84,6 +84,8 @@ _EVENTS = frozenset(
     }
 )
 """Units of shipped metrics that pods do not move."""
+_STATES = frozenset({"condition", "problem", "score"})
+"""Words of metrics that say how a node is, not what its pods use: node_condition_Hot, violation_score_web."""
 _WINDOW = re.compile(r"(\d{1,4})(s|m|h)", re.ASCII)
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -117,7 +119,9 @@ def measure(metric: str, entry: CatalogEntry | None) -> Measure:
     if found is None and ":" not in name:  # what compares a node with its peers is no amount
         found = _of_words([word.lower() for word in words])
     if found is None:
-        still = window > LONGEST_WINDOW or (entry is not None and entry.unit in _EVENTS)
+        is_state = not _STATES.isdisjoint(words)
+        is_event = entry is not None and entry.unit in _EVENTS
+        still = is_state or is_event or window > LONGEST_WINDOW
         found = Measure(Load.NONE if still else Load.UNKNOWN)
     if found.load is Load.NONE:
         return found

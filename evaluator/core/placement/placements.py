@@ -212,23 +212,23 @@ class Placements:
                 crowded = crowded | found.violated
         return crowded
 
-    def is_new(self, uid: str, decision: Decision, decisions: Decisions) -> bool:
-        """Return whether the readings of a policy's deschedule rules do not include a pod yet, so that they say nothing about it."""
+    def included_at(self, uid: str, decision: Decision, decisions: Decisions) -> float:
+        """Return when readings of a policy's deschedule rules can include a pod (seconds); 0 if the current ones do.
+
+        Until then they say nothing about the pod.
+        """
         bound, node = self.ledger.bound_at(uid), self.ledger.node(uid)
         position = decisions.table.nodes.position.get(node)
-        if (
-            bound is None
-            or position is None
-            or not self.enabled
-            or not decision.policy.counts_placed
-        ):
-            return False
+        counting = self.enabled and decision.policy.counts_placed
+        if bound is None or position is None or not counting:
+            return 0.0
+        windows = [0.0]
         for metric in _metrics(decision.policy, (StrategyName.DESCHEDULE,)):
             measure = self.measures.measure_of(metric)
             at = float(decisions.table.columns[metric].at[position])
             if measure.load is not Load.NONE and at - bound < measure.window:
-                return True
-        return False
+                windows.append(measure.window)
+        return bound + max(windows) if len(windows) > 1 else 0.0
 
     def with_pod(self, decision: Decision, decisions: Decisions, pod: PlacedPod) -> Decision:
         """Return a decision that ranks nodes by what is left after the pod, if it ranks them by headroom."""

@@ -10,19 +10,31 @@ from typing import Any
 from prometheus_client import CollectorRegistry, Counter
 
 from evaluator.core.kube.client import Kube, now
+from evaluator.core.kube.event_queue import EventTimings
+from evaluator.core.kube.event_writers import PodEventWriter
 from evaluator.core.kube.transport import KubeError
+from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec
-from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.causes import causes_at
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.signals import Acted
+from evaluator.core.signals import Acted, PolicyReportChanged
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
-from evaluator.features.evictions.plan import Eviction, EvictionRate
+from evaluator.features.evictions.history import EvictionHistory
+from evaluator.features.evictions.plan import (
+    PASSING,
+    ClusterView,
+    Eviction,
+    EvictionRate,
+    PolicyPlan,
+)
+from evaluator.features.evictions.refusals import meaning
+from evaluator.features.evictions.report import EvictionReport, notice
 from plimsoll import logs
+from plimsoll.ratelimit import TokenBucket
 from plimsoll.text import one_line
 from plimsoll.wakeup import WakeUp
 
@@ -34,6 +46,14 @@ _REST = 0.1
 """Seconds between two plans: any reading may change them."""
 _LONGEST = 1_024
 """Characters of an Event's message (Kubernetes)."""
+_BUSY = 5.0
+"""Seconds without evictions after the API server was busy and did not say for how long."""
+_GONE = frozenset({404, 409})
+"""The pod is gone, or another one has its name."""
+_EVENT_RATE, _EVENT_BURST = 5.0, 20
+"""Events a second and at once about pods that stay."""
+_MOST_NOTICED = 100
+"""Pods of a policy with such an Event, for each reason."""
 
 
 class EvictionMetrics:
@@ -44,6 +64,12 @@ class EvictionMetrics:
             "plimsoll_evictions",
             "Evictions requested, by policy and result.",
             ["namespace", "policy", "result"],
+            registry=registry,
+        )
+        self.events = Counter(
+            "plimsoll_eviction_events",
+            "Writes of Events on pods that are not evicted, by reason and result.",
+            ["reason", "result"],
             registry=registry,
         )
 
@@ -60,119 +86,159 @@ class EvictionController:
         metrics: EvictionMetrics,
         *,
         pace: EvictionRate,
-        may_evict: Callable[[PolicyKey, str], bool] = lambda _policy, _node: True,
+        cluster: ClusterView,
         clock: Callable[[], float] = time.monotonic,
-        placed: evictions.PodsPlaced | None = None,
         cause_of: CauseOf = no_cause,
     ) -> None:
         self._publish = context.publish
         self._kube = context.kube
-        self._cluster = context.cluster
         self._decider = context.decider
         self._is_leader = context.is_leader
-        self._metrics = metrics
         self._part = context.isolation.part("evictions")
+        self._metrics = metrics
         self._pace = pace
-        self._permitted = may_evict
-        self._placed = placed
+        self._cluster = cluster
         self._cause_of = cause_of
         self._clock = clock
         self._wakeup = WakeUp()
-        self._recent: dict[PolicyKey, tuple[float, ...]] = {}
-        self._planned_at = -math.inf
+        self._history = EvictionHistory(context.rng.random)
+        self._again_at = math.inf
+        self._busy_until = self._touch_at = -math.inf
+        self.report = EvictionReport(self._reported)
+        self._notices = PodEventWriter(
+            context.kube,
+            metrics.events,
+            is_leader=context.is_leader,
+            timings=EventTimings(rest=60.0),
+            bucket=TokenBucket(_EVENT_RATE, _EVENT_BURST),
+            clock=clock,
+        )
 
     def wake(self) -> None:
         """Plan soon."""
         self._wakeup.set()
 
     def start_over(self) -> None:
-        """This replica became leader. Recent evictions by another are unknown, so the limit counts as used up."""
-        used = (self._clock(),) * self._pace.limit
-        self._recent = dict.fromkeys(self._decider.latest.policies, used)
+        """This replica became leader. Recent evictions by another are unknown, so the limit of the period counts as used up."""
+        until = self._clock() + self._pace.period
+        self._history.use_up(self._decider.latest.policies, until)
+        self._notices.start_over()
         self.wake()
 
     async def run(self) -> None:
-        """Evict until cancelled: after a wake-up, and when the next eviction of a policy is permitted."""
+        """Evict until cancelled: after a wake-up, and when time alone changes what is due."""
         while True:
-            await self._wakeup.wait(self._until_next_due())
+            await self._wakeup.wait(self._until_next())
             if self._may_evict():
-                for eviction in await self._planned():
-                    pod = str(eviction.pod)
-                    if self._may_evict() and not self._part.is_resting(pod):
-                        with self._part.isolated(pod):
-                            await self._evict(eviction)
+                await self._round()
             await asyncio.sleep(_REST)
 
     def _may_evict(self) -> bool:
         return self._is_leader() and not self._decider.waiting_for
 
-    async def _planned(self) -> list[Eviction]:
-        """The evictions that are due, after the feasible nodes are up to date."""
-        plan, feasible_nodes = await self._plan(), self._cluster.feasible_nodes
+    def _until_next(self) -> float | None:
+        if not self._may_evict():
+            return None
+        next_plan = max(self._again_at, self._busy_until) - self._clock()
+        found = (next_plan, self._notices.until_due(), self._part.until_retry())
+        first = min(seconds for seconds in found if seconds is not None)
+        return None if math.isinf(first) else max(0.01, first)
+
+    async def _round(self) -> None:
+        """Plan, evict what is due, and report what stays."""
+        plans = await self._planned()
+        tried = [await self._carry_out(plan) for plan in plans]
+        if any(tried):
+            self.wake()  # what stays, and why, has changed
+        else:
+            self._note_stays(plans)
+        await self._write_notices()
+
+    async def _planned(self) -> list[PolicyPlan]:
+        """The plans of all policies, after the feasible nodes are up to date."""
+        plans, feasible_nodes = await self._plan(), self._cluster.feasible_nodes
         if feasible_nodes.behind:
             for _ in feasible_nodes.catching_up():
                 await asyncio.sleep(0)
-            plan = await self._plan()
-        return plan
+            plans = await self._plan()
+        return plans
 
-    async def _plan(self) -> list[Eviction]:
-        moment = self._planned_at = self._clock()
-        self._recent = {
-            key: kept
-            for key, times in self._recent.items()
-            if (
-                kept := tuple(
-                    at for at in times if moment - at < max(evictions.HOUR, self._pace.period)
-                )
-            )
-        }
-        steps = evictions.plan(
-            self._decider.latest,
-            self._cluster.running,
-            self._cluster.feasible_nodes,
-            self._recent,
-            rate=self._pace,
-            now=moment,
-            may_evict=self._permitted,
-            leaving=self._cluster.leaving,
-            placed=self._placed,
-            guard=self._part,
-        )
-        planned: list[Eviction] = []
-        for eviction in steps:
-            if eviction is None:
-                await asyncio.sleep(0)
-            else:
-                planned.append(eviction)
-        return planned
+    async def _plan(self) -> list[PolicyPlan]:
+        moment, decisions = self._clock(), self._decider.latest
+        self._history.forget(moment, self._pace.period, decisions.enforced)
+        plans: list[PolicyPlan] = []
+        for plan in evictions.plan(
+            decisions, self._cluster, self._history, rate=self._pace, now=moment, guard=self._part
+        ):
+            plans.append(plan)
+            await asyncio.sleep(0)
+        self._again_at = min((plan.again_at for plan in plans), default=math.inf)
+        waiting = any(evictions.NOT_INCLUDED in plan.stays for plan in plans)
+        if waiting and moment >= self._touch_at:
+            # Readings that do not change make no new decision, but they may include the pods by now.
+            self._touch_at = moment + evictions.READ_AGAIN
+            self._decider.touch()
+        return plans
 
-    def _until_next_due(self) -> float | None:
-        """Return the seconds until a policy that the last plan had no eviction left for has one; None if there is none."""
-        ends = (at + self._pace.period for times in self._recent.values() for at in times)
-        first = min((end for end in ends if end > self._planned_at), default=None)
-        again = self._part.until_retry()
-        waits = [again] if again is not None else []
-        waits += [first - self._clock()] if first is not None else []
-        return max(0.01, min(waits)) if waits and self._may_evict() else None
+    async def _carry_out(self, plan: PolicyPlan) -> bool:
+        """Try the evictions of a policy until as many as permitted happened; return whether one was tried."""
+        left, tried = plan.allowance, False
+        for eviction in plan.evictions:
+            if left <= 0 or not self._may_evict() or self._clock() < self._busy_until:
+                break
+            if self._history.refusal(eviction.pod, self._clock()) is None:
+                tried = True
+                with self._part.isolated(str(eviction.pod)):
+                    left -= await self._evict(eviction)
+        return tried
 
-    async def _evict(self, eviction: Eviction) -> None:
+    async def _evict(self, eviction: Eviction) -> bool:
+        """Return whether a pod was evicted."""
         pod, key = eviction.pod, eviction.policy
-        context = log.bind(pod=str(pod), policy=str(key), node=pod.spec.node_name)
-        # A refusal counts too: an immediate retry would be refused again.
-        self._recent[key] = (*self._recent.get(key, ()), self._clock())
+        self._history.attempted(key, self._clock())
         try:
             await evict(self._kube, pod)
+        except NotLeaderError:
+            return False
         except KubeError as error:
-            result = "refused" if error.status == 429 else "error"
-            self._note(NOT_EVICTED, eviction, str(error))
-            context.warning("eviction %s", result, error=str(error))
+            self._refused(eviction, error)
+            return False
+        self._history.evicted(key, pod, self._cluster.running.pods_of(key), self._clock())
+        causes = self._causes(eviction)
+        log.info(
+            "evicted",
+            pod=str(pod),
+            policy=str(key),
+            node=pod.spec.node_name,
+            reason=eviction.reason,
+            causes=causes,
+        )
+        self._note(EVICTED, eviction, eviction.reason)
+        await self._record(eviction, causes)
+        self._metrics.evictions.labels(*key, "ok").inc()
+        return True
+
+    def _refused(self, eviction: Eviction, error: KubeError) -> None:
+        """Let the pod rest; after a refusal that is not about it, all pods."""
+        pod, key, moment = eviction.pod, eviction.policy, self._clock()
+        found, least = meaning(error), error.retry_after or 0.0
+        if found.busy:
+            self._busy_until = moment + (least or _BUSY)
+            self._again_at = min(self._again_at, self._busy_until)
         else:
-            result = "ok"
-            causes = self._causes(eviction)
-            context.info("evicted", reason=eviction.reason, causes=causes)
-            self._note(EVICTED, eviction, eviction.reason)
-            await self._record(eviction, causes)
+            self._history.refused(pod, found.why, moment, budget=found.budget, least=least)
+        result = "refused" if error.status == 429 else "error"
         self._metrics.evictions.labels(*key, result).inc()
+        if error.status not in _GONE:
+            self._note(NOT_EVICTED, eviction, found.why)
+        log.warning(
+            "eviction %s",
+            result,
+            pod=str(pod),
+            policy=str(key),
+            node=pod.spec.node_name,
+            error=str(error),
+        )
 
     def _causes(self, eviction: Eviction) -> str:
         """Return what the readings of the violated rules come from, such as the device; empty if agents do not say."""
@@ -197,6 +263,32 @@ class EvictionController:
             await self._kube.create_event(event(eviction, causes, at=now()))
         except KubeError as error:
             log.warning("event not written", pod=str(eviction.pod), error=str(error))
+
+    def _reported(self) -> None:
+        self._publish(PolicyReportChanged())
+
+    def _note_stays(self, plans: list[PolicyPlan]) -> None:
+        """Report the pods that stay, and want an Event on each."""
+        self.report.update(plans)
+        queue, moment = self._notices.queue, self._clock()
+        wanted = {
+            (plan.policy, why): [pod.metadata for pod in pods][:_MOST_NOTICED]
+            for plan in plans
+            for why, pods in plan.stays.items()
+            if why not in PASSING
+        }
+        for subject in [*queue.subjects]:
+            if subject not in wanted:
+                queue.forget(subject)
+        for (policy, why), pods in wanted.items():
+            queue.want((policy, why), pods, [notice(why)], moment)
+
+    async def _write_notices(self) -> None:
+        """Write the Events that are due; log a failure, after which they are tried again."""
+        try:
+            await self._notices.write()
+        except KubeError as error:
+            log.warning("event not written", error=str(error))
 
 
 async def evict(kube: Kube, pod: Pod) -> None:

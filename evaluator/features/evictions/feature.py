@@ -10,13 +10,20 @@ from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.signals import PlacementChanged, PolicyReportChanged, wakes
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_writer import while_leading
+from evaluator.features.evictions.annotations import EVICTED_PODS
 from evaluator.features.evictions.controller import (
     EVICTED,
     NOT_EVICTED,
     EvictionController,
     EvictionMetrics,
 )
-from evaluator.features.evictions.plan import EvictFields, EvictionEffects, EvictionRate
+from evaluator.features.evictions.plan import (
+    ClusterView,
+    EvictFields,
+    EvictionEffects,
+    EvictionRate,
+)
+from evaluator.features.evictions.report import NotEvictedFields, PolicyStaysFields
 from plimsoll import durations, flags
 from plimsoll.flags import option
 
@@ -48,8 +55,14 @@ class EvictionOptions(FeatureOptions):
 def wire(core: Core, options: EvictionOptions) -> Wired:
     """Evict pods while this replica leads, with --evict; without it, say which would be."""
     metrics = EvictionMetrics(core.metrics.registry)
-    cluster = core.cluster
-    effects = EvictionEffects(cluster.running, cluster.feasible_nodes, evicting=options.evict)
+    cluster = ClusterView(
+        running=core.cluster.running,
+        feasible_nodes=core.cluster.feasible_nodes,
+        may_evict=core.contributions.may_act,
+        leaving=core.cluster.leaving,
+        placed=core.placements,
+    )
+    effects = EvictionEffects(cluster, evicting=options.evict)
     said = Wired(
         effects=effects,
         action_kinds=(EVICTED, NOT_EVICTED),
@@ -62,13 +75,18 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         core.writes,
         metrics,
         pace=EvictionRate(options.evict_period, options.evict_limit),
-        may_evict=core.contributions.may_act,
-        placed=core.placements,
+        cluster=cluster,
         cause_of=core.causes.of,
     )
     woken = wakes(controller.wake, PlacementChanged, PolicyReportChanged)
     reacts = (*woken, *while_leading(controller))
-    return replace(said, reacts=reacts, loops=[controller.run])
+    return replace(
+        said,
+        reacts=reacts,
+        loops=[controller.run],
+        policy_part=controller.report.part,
+        page=controller.report.page(),
+    )
 
 
 FEATURE = Feature(
@@ -76,5 +94,6 @@ FEATURE = Feature(
     options=EvictionOptions,
     metrics=EvictionMetrics,
     wire=wire,
-    pages=(EvictFields,),
+    pages=(EvictFields, PolicyStaysFields, NotEvictedFields),
+    vocabulary=Vocabulary(actions=(EVICTED_PODS,)),
 )

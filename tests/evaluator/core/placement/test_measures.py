@@ -34,9 +34,12 @@ def test_resource_and_window(metric, resource, per_unit, share, window):
 
 @pytest.mark.parametrize(
     "metric",
-    ["health_metric", "node_hottest_sensor_celsius", "node_memory_corrected_errors_24h"],
+    [
+        *("health_metric", "node_hottest_sensor_celsius", "node_memory_corrected_errors_24h"),
+        *("node_condition_KernelDeadlock", "node_condition_Hot", "violation_score_ns_web"),
+    ],
 )
-def test_pods_do_not_move_counts_of_errors_levels_and_temperatures(metric):
+def test_pods_do_not_move_counts_of_errors_levels_temperatures_and_conditions(metric):
     assert MEASURES.measure_of(metric).load is Load.NONE
 
 

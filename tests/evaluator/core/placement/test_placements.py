@@ -303,18 +303,25 @@ def test_nodes_without_room_for_a_pod_more_are_crowded():
     assert crowded() == ["n00", "n01", "n02"]
 
 
-def test_a_pod_is_new_until_the_readings_include_it():
+def test_readings_include_a_pod_once_their_window_has_passed():
     world = World([7, 1], leave=6)
     world.bind("p", "n00", cpu=2000)
 
-    def is_new():
-        return world.placements.is_new("p", world.plain, world.decisions)
+    def included_at():
+        return world.placements.included_at("p", world.plain, world.decisions)
 
-    assert is_new()
+    assert included_at() == world.now + WINDOW
     world.now += WINDOW
-    assert is_new()
+    assert included_at() == world.now
     world.read()
-    assert not is_new()
+    assert included_at() == 0.0
     health = World([2, 0], metric="health_metric", leave=1)
     health.bind("p", "n00")
-    assert not health.placements.is_new("p", health.plain, health.decisions)
+    assert health.placements.included_at("p", health.plain, health.decisions) == 0.0
+
+
+@pytest.mark.parametrize("metric", ["node_condition_KernelDeadlock", "violation_score_ns_web"])
+def test_conditions_and_scores_say_at_once_what_they_say_about_a_new_pod(metric):
+    world = World([1, 0], metric=metric, leave=0)
+    world.bind("p", "n00")
+    assert world.placements.included_at("p", world.plain, world.decisions) == 0.0

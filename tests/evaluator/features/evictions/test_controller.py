@@ -21,7 +21,7 @@ from evaluator.features.evictions.controller import (
     EvictionMetrics,
     evict,
 )
-from evaluator.features.evictions.plan import EvictionRate
+from evaluator.features.evictions.plan import ClusterView, EvictionRate
 from plimsoll.ratelimit import TokenBucket
 from tests.clock import Clock
 from tests.evaluator.conftest import make_rule, make_tas
@@ -38,6 +38,7 @@ class Decided:
         self.waiting_for = []
         self._latest = Decisions()
         self.on_read = lambda: None
+        self.touched = 0
 
     @property
     def latest(self):
@@ -48,11 +49,14 @@ class Decided:
     def latest(self, decisions):
         self._latest = decisions
 
+    def touch(self):
+        self.touched += 1
+
 
 class Evicting:
     """An eviction controller in a fake environment: given violations, nodes and pods from the API server."""
 
-    def __init__(self, kube, rng):
+    def __init__(self, kube, rng, *, limit=1, placed=None):
         self.registry = CollectorRegistry()
         self.metrics = EvictionMetrics(self.registry)
         self.clock = Clock()
@@ -67,7 +71,13 @@ class Evicting:
                 bucket=TokenBucket(rate=1e6, burst=1000),
             ),
             self.metrics,
-            pace=EvictionRate(period=60.0, limit=1),
+            pace=EvictionRate(period=60.0, limit=limit),
+            cluster=ClusterView(
+                running=self.cluster.running,
+                feasible_nodes=self.cluster.feasible_nodes,
+                leaving=self.cluster.leaving,
+                placed=placed,
+            ),
             clock=self.clock,
             cause_of=self.causes.of,
         )
@@ -94,6 +104,16 @@ class Evicting:
         self.decided.latest = decide([parse(made)], values, store, now=0.0)
         self.evictor.wake()
 
+    def part(self):
+        """What the status and Events of the policy say."""
+        strategies = {StrategyName.DESCHEDULE: None}
+        return self.evictor.report.part(Decision(Policy(KEY, strategies)))
+
+    def said(self):
+        """The message of the condition about pods that stay; empty if none does."""
+        (condition,) = self.part().conditions
+        return condition.message if condition.status == "True" else ""
+
     def counted(self, result):
         labels = {"namespace": "default", "policy": "demo", "result": result}
         return self.registry.get_sample_value("plimsoll_evictions_total", labels) or 0
@@ -116,37 +136,59 @@ async def world(api, kube, rng, background):
 
 
 PODS = "/api/v1/namespaces/default/pods"
+EVENTS = "/api/v1/namespaces/default/events"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
 async def names(api):
     return sorted(pod["metadata"]["name"] for pod in (await api.get(PODS))["items"])
 
 
+async def web(api, name, node="node-b", owner="web", **spec):
+    """A running pod of a ReplicaSet."""
+    made = await api.pod(name, node, owner=owner, **spec)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await api.merge(f"{PODS}/{name}/status", {"status": ready})
+    return made
+
+
+async def budget(api, name, app="web", **spec):
+    """A PodDisruptionBudget of the pods of an app."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name},
+        "spec": {**spec, "selector": {"matchLabels": {"app": app}}},
+    }
+    await api.call("POST", BUDGETS, body)
+
+
 async def test_one_pod_of_the_policy_is_evicted_per_period(api, world, until):
     for name in ("web-1", "web-2"):
-        await api.pod(name, "node-b")
-    await api.pod("other", "node-b", policy="another")
-    await api.pod("unlinked", "node-b", policy=None)
-    await api.pod("well", "node-a")
+        await web(api, name)
+    await api.pod("other", "node-b", policy="another", owner="other")
+    await api.pod("unlinked", "node-b", policy=None, owner="unlinked")
+    await web(api, "well", "node-a")
     await until(lambda: len(world.cluster.pods.objects) == 4)
     world.violated("node-b")
     await until(lambda: world.counted("ok") == 1)
-    assert await names(api) == ["other", "unlinked", "web-2", "well"]
+    assert len(await names(api)) == 4
+    assert {"other", "unlinked", "well"} < {*await names(api)}
 
     world.evictor.wake()
-    await api.pod("web-3", "node-b")
+    await api.pod("web-3", "node-b", owner="new")
     await until(lambda: ("default", "web-3") in world.cluster.pods.objects)
     assert world.counted("ok") == 1
 
     world.clock.now += 60.0
     world.evictor.wake()
     await until(lambda: world.counted("ok") == 2)
-    assert await names(api) == ["other", "unlinked", "web-3", "well"]
+    assert len(await names(api)) == 4
 
 
 async def test_pod_whose_eviction_raises_costs_only_itself(api, world, kube, until, monkeypatch):
     for name in ("web-1", "web-2"):
-        await api.pod(name, "node-b")
+        await web(api, name)
     evict_pod, tried = kube.create_subresource, []
 
     async def odd(namespace, name, *rest):
@@ -166,7 +208,7 @@ async def test_pod_whose_eviction_raises_costs_only_itself(api, world, kube, unt
 
 
 async def test_reason_of_an_eviction_is_written_as_an_event(api, world, until):
-    made = await api.pod("web", "node-b")
+    made = await api.pod("web", "node-b", owner="web")
     world.violated("node-b")
     await until(lambda: world.counted("ok") == 1)
     (event,) = (await api.get("/api/v1/namespaces/default/events"))["items"]
@@ -177,7 +219,7 @@ async def test_reason_of_an_eviction_is_written_as_an_event(api, world, until):
 
 
 async def test_event_of_an_eviction_names_the_device_of_the_reading(api, world, until):
-    await api.pod("web", "node-b")
+    await api.pod("web", "node-b", owner="web")
     world.causes.report("node-b", {"health": "gpu: UUID=GPU-1"})
     world.causes.report("node-a", {"health": "gpu: UUID=GPU-2"})
     world.read({"node-a": 0.0, "node-b": 2.0, "node-c": 0.0})
@@ -187,7 +229,7 @@ async def test_event_of_an_eviction_names_the_device_of_the_reading(api, world, 
 
 
 async def test_pods_stay_until_another_node_can_take_them(api, world, until):
-    await api.pod("web", "node-b")
+    await api.pod("web", "node-b", owner="web")
     await until(lambda: world.cluster.pods.objects)
     world.violated("node-a", "node-b", "node-c")
     await api.node("node-d", unschedulable=True)
@@ -200,7 +242,7 @@ async def test_pods_stay_until_another_node_can_take_them(api, world, until):
 async def test_period_that_ends_during_a_plan_ends_the_wait(api, world, until):
     """The plan was a moment too early, and nothing else wakes the controller."""
     for name in ("web-1", "web-2"):
-        await api.pod(name, "node-b")
+        await web(api, name)
     await until(lambda: len(world.cluster.pods.objects) == 2)
     world.violated("node-b")
     await until(lambda: world.counted("ok") == 1)
@@ -212,40 +254,124 @@ async def test_period_that_ends_during_a_plan_ends_the_wait(api, world, until):
     await until(lambda: world.counted("ok") == 2)
 
 
-async def test_disruption_budget_is_respected_and_retried_next_period(api, world, until):
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web"},
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    path = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-    await api.call("POST", path, budget)
-    await api.pod("web", "node-b")
-    await api.merge(
-        f"{PODS}/web/status",
-        {"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}},
-    )
+async def test_disruption_budget_is_respected_and_named_and_tried_again(api, world, until):
+    await budget(api, "web-budget", minAvailable=1)
+    await web(api, "web")
     world.violated("node-b")
     await until(lambda: world.counted("refused") == 1)
     world.evictor.wake()
     world.evictor.wake()
+    await until(lambda: "PodDisruptionBudget web-budget permits no eviction now" in world.said())
+    assert "1 pod (default/web) stay" in world.said()
+    assert list(world.part().episodes.values()) == [True]
     assert await names(api) == ["web"]
 
-    await api.delete(f"{path}/web")
+    await api.delete(f"{BUDGETS}/web-budget")
     assert world.counted("refused") == 1  # an immediate retry would get the same response
     world.clock.now += 60.0
     world.evictor.wake()
     await until(lambda: world.counted("ok") == 1)
     assert await names(api) == []
+    await until(lambda: not world.said())
+
+
+async def test_pod_that_a_budget_keeps_has_an_event_that_names_the_budget(api, world, until):
+    await budget(api, "web-budget", minAvailable=1)
+    await web(api, "web")
+    world.violated("node-b")
+    await until(world.said)
+    world.clock.now += 4.0  # until the message has settled
+    world.evictor.wake()
+
+    found = await api.seen(
+        EVENTS, lambda found: [one for one in found["items"] if one["reason"] == "NotEvicted"]
+    )
+    (event,) = [one for one in found["items"] if one["reason"] == "NotEvicted"]
+    assert event["involvedObject"]["name"] == "web"
+    assert "PodDisruptionBudget web-budget" in event["message"]
+
+
+@pytest.mark.parametrize("budgets", [{"a": {"minAvailable": 3}}, {"a": {"maxUnavailable": 1}, "b": {"maxUnavailable": 1}}])  # fmt: skip
+async def test_pods_behind_budgets_do_not_hold_up_the_pods_beside_them(api, world, until, budgets):
+    """429 of one budget, 500 of two: the pods of that owner rest, the other leaves in the same period."""
+    for name, spec in budgets.items():
+        await budget(api, name, app="database", **spec)
+    for number in range(3):
+        await web(api, f"a-database-{number}", owner="database", app="database")
+    high = {"metadata": {"name": "high"}, "value": 1000}
+    await api.call("POST", "/apis/scheduling.k8s.io/v1/priorityclasses", high)
+    await web(api, "web", priorityClassName="high")
+    await until(lambda: len(world.cluster.pods.objects) == 4)
+    world.violated("node-b")
+    await until(lambda: world.counted("ok") == 1)
+    assert "web" not in await names(api)
+    assert world.counted("refused") + world.counted("error") == 1
+    await until(lambda: "3 pods" in world.said())
+    assert ("PodDisruptionBudget a " in world.said()) is (len(budgets) == 1)
+    assert ("more than one PodDisruptionBudget" in world.said()) is (len(budgets) == 2)
+
+
+async def test_refusals_do_not_use_up_the_hour(api, world, until):
+    await budget(api, "web-budget", minAvailable=1)
+    await web(api, "web")
+    world.violated("node-b")
+    for number in range(10):
+        world.evictor.wake()
+        await until(lambda number=number: world.counted("refused") == number + 1)
+        world.clock.now += 60.0
+    await api.delete(f"{BUDGETS}/web-budget")
+    world.clock.now += 60.0
+    world.evictor.wake()
+    await until(lambda: world.counted("ok") == 1)
+
+
+async def test_pods_that_nothing_recreates_stay_and_are_named(api, world, until):
+    await api.pod("bare", "node-b")
+    world.violated("node-b")
+    await until(world.said)
+    assert world.said() == "1 pod (default/bare) stay: nothing would recreate them"
+    assert await names(api) == ["bare"]
+    decision = Decision(Policy(KEY))
+    (shown,) = world.evictor.report.policy(decision).pods_stay
+    assert (shown.why, shown.pods) == ("nothing would recreate them", ["default/bare"])
+    (pod,) = world.cluster.pods.objects.values()
+    assert world.evictor.report.pod(pod).not_evicted == "nothing would recreate them"
+
+
+async def test_controller_looks_again_by_itself_until_the_readings_include_a_pod(
+    api, connect, rng, background, until
+):
+    """In a cluster in which nothing else changes, no decision and no watch event wakes it."""
+
+    class Placed:
+        waits = 3
+
+        def included_at(self, uid, decision, decisions):
+            self.waits = max(0, self.waits - 1)
+            return world.clock.now - 1.0 if self.waits else 0.0
+
+        def crowded(self, *_):
+            return []
+
+    for node in ("node-a", "node-b"):
+        await api.node(node)
+    await web(api, "web")
+    world = Evicting(await connect(api.url), rng, placed=Placed())
+    for loop in (*(watcher.run for watcher in world.watchers), world.evictor.run):
+        background(loop())
+    await until(lambda: world.cluster.pods.objects and len(world.cluster.nodes.objects) == 2)
+    world.violated("node-b")
+    await until(lambda: world.decided.touched)
+    world.clock.now += 30.0
+    await until(lambda: world.counted("ok") == 1)
 
 
 async def test_no_pod_is_evicted_before_the_first_decision(api, world, until):
-    await api.pod("web", "node-b")
+    await api.pod("web", "node-b", owner="web")
     await until(lambda: world.cluster.pods.objects)
     world.decided.waiting_for = ["the first report of 1 node"]
     world.violated("node-b")
-    await api.pod("web-2", "node-b")
+    await api.pod("web-2", "node-b", owner="web")
     await until(lambda: len(world.cluster.pods.objects) == 2)
     assert await names(api) == ["web", "web-2"]
     world.decided.waiting_for = []
@@ -267,6 +393,7 @@ async def test_recreated_pod_of_the_same_name_is_not_evicted(
             "namespace": "default",
             "uid": "uid-of-the-old-one",
             "labels": {"telemetry-policy": "demo"},
+            "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "controller": True}],
         },
         "spec": {"nodeName": "node-b"},
     }
@@ -312,7 +439,8 @@ async def test_errors_are_counted_and_the_loop_continues(
 
 
 POD = (
-    b'{"metadata":{"name":"web","namespace":"default","uid":"u","labels":{"telemetry-policy":"demo"}},'
+    b'{"metadata":{"name":"web","namespace":"default","uid":"u","labels":{"telemetry-policy":"demo"},'
+    b'"ownerReferences":[{"kind":"ReplicaSet","name":"web","uid":"r","controller":true}]},'
     b'"spec":{"nodeName":"node-b"},"status":{"phase":"Running"}}'
 )
 READY_NODE = cluster.decode_node(

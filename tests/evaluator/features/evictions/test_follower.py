@@ -7,15 +7,15 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache
-from evaluator.core.model.names import ObjectMeta, PolicyKey
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition, NodeMeta, NodeStatus
-from evaluator.core.model.pod import Pod, PodSpec
+from evaluator.core.model.pod import Owner, Pod, PodMeta, PodSpec
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
-from evaluator.features.evictions.plan import EvictionRate
+from evaluator.features.evictions.plan import ClusterView, EvictionRate
 from plimsoll.ratelimit import TokenBucket
 
 KEY = PolicyKey("default", "demo")
@@ -40,6 +40,9 @@ class Replica:
             ),
             EvictionMetrics(CollectorRegistry()),
             pace=EvictionRate(period=60.0, limit=1),
+            cluster=ClusterView(
+                running=self.cluster.running, feasible_nodes=self.cluster.feasible_nodes
+            ),
             clock=lambda: self.now,
         )
 
@@ -49,7 +52,8 @@ class Replica:
         names = ("sick", "well")
         self.cluster.nodes.replace([Node(NodeMeta(name=name), status=well) for name in names])
         labels = {"telemetry-policy": "demo"}
-        meta = ObjectMeta(name="web", namespace="default", uid="u", labels=labels)
+        owner = Owner("ReplicaSet", "web", "r")
+        meta = PodMeta(name="web", namespace="default", uid="u", labels=labels, controller=owner)
         self.cluster.pods.replace([Pod(meta, spec=PodSpec(node_name="sick"))])
         decision = Decision(Policy(KEY), {StrategyName.DESCHEDULE: {"sick": "violating demo"}})
         self.decided.latest = Decisions(policies={KEY: decision})

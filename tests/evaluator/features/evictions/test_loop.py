@@ -9,7 +9,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
-from evaluator.features.evictions.plan import EvictionRate
+from evaluator.features.evictions.plan import ClusterView, EvictionRate
 from tests.evaluator.core.writes.cancelling import (
     assert_ends_when_cancelled,
     context,
@@ -20,7 +20,10 @@ from tests.patience import PATIENCE
 
 def evictor(decided, period):
     metrics = EvictionMetrics(CollectorRegistry())
-    return EvictionController(context(decided), metrics, pace=EvictionRate(period, 1))
+    made = context(decided)
+    running, feasible_nodes = made.cluster.running, made.cluster.feasible_nodes
+    cluster = ClusterView(running=running, feasible_nodes=feasible_nodes)
+    return EvictionController(made, metrics, pace=EvictionRate(period, 1), cluster=cluster)
 
 
 async def test_eviction_loop_ends_when_cancelled():
