@@ -280,6 +280,7 @@ export interface PodPage {
   /** Of its requests. */
   problems?: string[];
   nodes: Record<string, PodNode>;
+  notEvicted?: string;
   kind?: string;
   requests?: Record<string, number | string | null>;
   extenders?: Record<string, Extender>;
@@ -348,6 +349,7 @@ export interface PolicyPage {
   podsAdd?: Record<string, LearnedUse>;
   memory?: ShownMemory;
   actions?: ShownActions;
+  podsStay?: StayingPods[];
   past?: Past;
 }
 
@@ -538,6 +540,13 @@ export interface StatusCondition {
   reason: string;
   message: string;
   lastTransitionTime: string;
+}
+
+/** Pods of a policy that stay on violating nodes for one reason. */
+export interface StayingPods {
+  why: string;
+  pods: string[];
+  podsMore?: number;
 }
 
 /** The states of nodes, in the order of their names. */
