@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
 from evaluator.core.options import FeatureOptions
+from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.signals import PlacementChanged, PolicyReportChanged, wakes
 from evaluator.core.wiring import Wired
@@ -78,14 +79,15 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         cluster=cluster,
         cause_of=core.causes.of,
     )
+    report = controller.report
     woken = wakes(controller.wake, PlacementChanged, PolicyReportChanged)
     reacts = (*woken, *while_leading(controller))
     return replace(
         said,
         reacts=reacts,
         loops=[controller.run],
-        policy_part=controller.report.part,
-        page=controller.report.page(),
+        policy_part=report.part,
+        page=PagePart(policy=report.policy, pod=report.pod),
     )
 
 

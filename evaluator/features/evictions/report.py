@@ -9,7 +9,6 @@ from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import Pod
 from evaluator.core.page_fields import Fields, Maybe, PodFields, PolicyFields
-from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart
 from evaluator.features.evictions.plan import PASSING, PolicyPlan, named
@@ -87,10 +86,6 @@ class EvictionReport:
         return PolicyPart(
             varying_problems=trouble, conditions=(state,), episodes={_STAY: bool(text)}
         )
-
-    def page(self) -> PagePart:
-        """Return the part of pages."""
-        return PagePart(policy=self.policy, pod=self.pod)
 
     def policy(self, decision: Decision) -> PolicyStaysFields | None:
         """Return the pods of a policy that stay, by why."""
