@@ -33,6 +33,7 @@ RESOURCES = [
 
 EXAMPLES = {
     "list_page": RESOURCES,
+    "pages": RESOURCES,
     "put_managed_fields": [({"metadata": {"name": "n", "resourceVersion": "1"}}, [])],
     "read_group": [("custom.metrics.k8s.io",)],
     "get_raw": [(path_of("v1beta2", "m"), 9)],
