@@ -20,6 +20,7 @@ from evaluator.core.sources.custom_metrics import path_of
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 LEASE = {"namespace": "plimsoll", "name": Settings().lease_name}
 REWARDS = {"namespace": "plimsoll", "name": "plimsoll-rewards"}
+EVICTIONS = {"namespace": "plimsoll", "name": "plimsoll-evictions"}
 CONTROLLERS = [
     ("batch/v1", "jobs"),
     ("apps/v1", "statefulsets"),
@@ -58,10 +59,11 @@ EXAMPLES = {
     "amend_event": [("ns", "e", {})],
     "read_lease": [(LEASE["namespace"], LEASE["name"])],
     "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
-    "read_config_map": [(REWARDS["namespace"], REWARDS["name"])],
+    "read_config_map": [(one["namespace"], one["name"]) for one in (REWARDS, EVICTIONS)],
     "write_config_map": [
         ({"metadata": REWARDS},),
         ({"metadata": {**REWARDS, "resourceVersion": "1"}},),
+        ({"metadata": {**EVICTIONS, "resourceVersion": "1"}},),
     ],
 }
 """Arguments for each method of Kube: one row for each kind of request that it makes."""
@@ -209,25 +211,29 @@ def allows(rule, where, wanted):
     )
 
 
-def role_of(method):
-    """The role, by name, that allows a method's calls; the base's if no component does."""
+def role_of(method, wanted):
+    """The role, by name, that allows a method's call; the base's if no component does."""
+    if wanted.name == EVICTIONS["name"]:
+        return "plimsoll-evaluator-evict"
     return next((role for role, calls in OPTIONAL.items() if method in calls), "plimsoll-evaluator")
 
 
 async def test_every_call_is_allowed_by_its_role(asked, roles):
     for method, rights in ((one, found) for one, found in asked.items() if one not in BUILT_IN):
-        rules = [
-            (rule, where)
-            for name, where, all_rules in roles
-            if name == role_of(method)
-            for rule in all_rules
-        ]
         for wanted in rights:
+            rules = [
+                (rule, where)
+                for name, where, all_rules in roles
+                if name == role_of(method, wanted)
+                for rule in all_rules
+            ]
             assert any(allows(rule, where, wanted) for rule, where in rules), (method, wanted)
 
 
 async def test_only_performed_calls_are_allowed(asked, roles):
-    calls = [(role_of(method), wanted) for method, rights in asked.items() for wanted in rights]
+    calls = [
+        (role_of(method, wanted), wanted) for method, rights in asked.items() for wanted in rights
+    ]
     for name, where, rules in roles:
         for rule in rules:
             for verb in rule["verbs"]:

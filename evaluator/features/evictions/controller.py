@@ -33,6 +33,7 @@ from evaluator.features.evictions.plan import (
 )
 from evaluator.features.evictions.refusals import meaning
 from evaluator.features.evictions.report import EvictionReport, notice
+from evaluator.features.evictions.store import EvictionStore
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.text import one_line
@@ -89,7 +90,9 @@ class EvictionController:
         cluster: ClusterView,
         clock: Callable[[], float] = time.monotonic,
         cause_of: CauseOf = no_cause,
+        namespace: str = "",
     ) -> None:
+        """`namespace`: of the ConfigMap with the evictions of the last hour."""
         self._publish = context.publish
         self._kube = context.kube
         self._decider = context.decider
@@ -102,6 +105,11 @@ class EvictionController:
         self._clock = clock
         self._wakeup = WakeUp()
         self._history = EvictionHistory(context.rng.random)
+        self._store = EvictionStore(
+            context.kube, namespace, self._history, exact=max(60.0, pace.period), clock=clock
+        )
+        self._slowly_at = -math.inf
+        """When the last pod was evicted, or this replica began to lead, while evictions are not stored."""
         self._again_at = math.inf
         self._busy_until = self._touch_at = -math.inf
         self.report = EvictionReport(self._reported)
@@ -122,6 +130,8 @@ class EvictionController:
         """This replica became leader. Recent evictions by another are unknown, so the limit of the period counts as used up."""
         until = self._clock() + self._pace.period
         self._history.use_up(self._decider.latest.policies, until)
+        self._store.start_over()
+        self._slowly_at = self._clock()
         self._notices.start_over()
         self.wake()
 
@@ -147,6 +157,9 @@ class EvictionController:
     async def _round(self) -> None:
         """Plan, evict what is due, and report what stays."""
         plans = await self._planned()
+        if plans and not self._store.known:
+            await self._store.ready()
+            plans = await self._planned()  # on what the last leader did
         tried = [await self._carry_out(plan) for plan in plans]
         if any(tried):
             self.wake()  # what stays, and why, has changed
@@ -187,10 +200,20 @@ class EvictionController:
             if left <= 0 or not self._may_evict() or self._clock() < self._busy_until:
                 break
             if self._history.refusal(eviction.pod, self._clock()) is None:
+                if not await self._stored():
+                    break
                 tried = True
                 with self._part.isolated(str(eviction.pod)):
                     left -= await self._evict(eviction)
         return tried
+
+    async def _stored(self) -> bool:
+        """Return whether the next eviction may happen: earlier ones are stored, or the last one was a period ago."""
+        if await self._store.ready():
+            return True
+        due_at = self._slowly_at + self._pace.period
+        self._again_at = min(self._again_at, max(due_at, self._clock() + _REST))
+        return self._clock() >= due_at
 
     async def _evict(self, eviction: Eviction) -> bool:
         """Return whether a pod was evicted."""
@@ -204,6 +227,8 @@ class EvictionController:
             self._refused(eviction, error)
             return False
         self._history.evicted(key, pod, self._cluster.running.pods_of(key), self._clock())
+        self._slowly_at = self._clock()
+        self._store.changed()
         causes = self._causes(eviction)
         log.info(
             "evicted",
@@ -269,7 +294,7 @@ class EvictionController:
 
     def _note_stays(self, plans: list[PolicyPlan]) -> None:
         """Report the pods that stay, and want an Event on each."""
-        self.report.update(plans)
+        self.report.update(plans, self._store.trouble)
         queue, moment = self._notices.queue, self._clock()
         wanted = {
             (plan.policy, why): [pod.metadata for pod in pods][:_MOST_NOTICED]

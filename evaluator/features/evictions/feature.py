@@ -77,6 +77,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         metrics,
         pace=EvictionRate(options.evict_period, options.evict_limit),
         cluster=cluster,
+        namespace=core.namespace,
         cause_of=core.causes.of,
     )
     report = controller.report

@@ -425,7 +425,10 @@ async def test_errors_are_counted_and_the_loop_continues(
         [cluster.decode_node(b'{"metadata":{"name":"node-b"}}'), READY_NODE]
     )
     world.cluster.pods.replace([cluster.decode_pod(POD)])
+    data = {"evictions.json": '{"writer":"x","policies":{}}'}
+    stored = answer.says(200, {"metadata": {"resourceVersion": "1"}, "data": data})
     stub_server.then(
+        *(stored, stored, stored),  # read, taken over, written
         answer.refuses(500),
         answer.says(201, {}),
         answer.refuses(403),  # the event fails, the eviction stands

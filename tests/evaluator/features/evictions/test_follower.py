@@ -19,7 +19,14 @@ from evaluator.features.evictions.plan import ClusterView, EvictionRate
 from plimsoll.ratelimit import TokenBucket
 
 KEY = PolicyKey("default", "demo")
-OBJECT = {"metadata": {"namespace": "default", "name": "x", "resourceVersion": "1"}, "spec": {}}
+EVICTED = {"evictions.json": '{"writer":"x","policies":{"default/demo":[[10.0,1]]}}'}
+NOBODY = {"evictions.json": '{"writer":"x","policies":{}}'}
+
+
+def object_with(data):
+    """What the API server answers to everything."""
+    meta = {"namespace": "default", "name": "x", "resourceVersion": "1"}
+    return {"metadata": meta, "spec": {}, "data": data}
 
 
 class Replica:
@@ -61,7 +68,7 @@ class Replica:
 
 @pytest.fixture
 async def follower(stub_server, answer, connect):
-    stub_server.otherwise(answer.says(200, OBJECT))
+    stub_server.otherwise(answer.says(200, object_with(EVICTED)))
     return Replica(await connect(stub_server.url))
 
 
@@ -79,24 +86,51 @@ async def test_follower_evicts_nothing(stub_server, follower, background):
     assert stub_server.asked == []
 
 
-async def test_new_leader_waits_an_eviction_period(stub_server, follower, background):
-    """The last leader may have evicted a moment ago."""
+def evictions(server):
+    return [asked.path for asked in server.asked if asked.path.endswith("/pods/web/eviction")]
+
+
+async def test_new_leader_waits_for_the_rest_of_the_period_of_the_last_eviction(
+    stub_server, follower, background, until
+):
+    """The last leader evicted a pod 10 seconds ago, and stored it."""
     follower.violate()
     background(follower.evictor.run())
     follower.leading = True
     follower.evictor.start_over()
+    await until(lambda: len(stub_server.asked) >= 3)  # read, taken over, written
+    follower.now += 49.0
+    follower.evictor.wake()
     await some_turns()
-    assert stub_server.asked == []
+    assert evictions(stub_server) == []
+    follower.now += 1.0
+    follower.evictor.wake()
+    await until(lambda: evictions(stub_server))
+
+
+async def test_new_leader_evicts_at_once_if_it_is_known_that_nobody_did(
+    stub_server, answer, follower, background, until
+):
+    """Case 21: whatever --evictLimit is, and however few pods there are."""
+    stub_server.otherwise(answer.says(200, object_with(NOBODY)))
+    follower.violate()
+    background(follower.evictor.run())
+    follower.leading = True
+    follower.evictor.start_over()
+    await until(lambda: evictions(stub_server))
+
+
+async def test_new_leader_without_what_the_last_one_stored_evicts_one_pod_in_a_period(
+    stub_server, answer, follower, background, until
+):
+    stub_server.otherwise(answer.refuses(403))
+    follower.violate()
+    background(follower.evictor.run())
+    follower.leading = True
+    follower.evictor.start_over()
+    await until(lambda: len(stub_server.asked) >= 1)
+    await some_turns()
+    assert evictions(stub_server) == []
     follower.now += 60.0
     follower.evictor.wake()
-    first, _event = await stub_server.until(2)
-    assert first.path.endswith("/pods/web/eviction")
-
-
-async def test_leader_from_the_start_does_not_wait(stub_server, follower, background):
-    background(follower.evictor.run())
-    follower.leading = True
-    follower.evictor.start_over()
-    follower.violate()
-    follower.evictor.wake()
-    assert (await stub_server.until(1))[0].path.endswith("/pods/web/eviction")
+    await until(lambda: evictions(stub_server))
