@@ -34,38 +34,41 @@ _MOST_OBJECTS = 100_000
 _MOST_CONTAINERS = 1_000
 """Adding up the requests of more containers would delay other requests."""
 _LONGEST_NAME = 253
-_LONGEST_UID = 128
+LONGEST_UID = 128
 _LONGEST_NAME_JSON = 256  # with its quotes and comma
 _LONGEST_NAME_ESCAPED = 6 * _LONGEST_NAME + 2  # \u0061
 _LARGEST_IN_ANY_CASE = 1 << 20
-_TOO_MANY = f"more than {MOST_NODES} nodes in it"
 _LONG_NAME = f"a node name of more than {_LONGEST_NAME} characters in it"
-_NULL = Raw(b"null")
+NULL = Raw(b"null")
 
 
 class BadRequestError(SentenceError, ValueError):
     """A body that is not ExtenderArgs; the message is for the operator of the scheduler."""
 
 
-class _Meta(msgspec.Struct):
+class PodMeta(msgspec.Struct):
+    """The read metadata of a request's pod."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
-    labels: Raw = _NULL
+    labels: Raw = NULL
 
 
 class _Object(msgspec.Struct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
+    metadata: PodMeta = msgspec.field(default_factory=PodMeta)
 
 
-class _Counter:
-    """Counts the nodes of the request being decoded; `decode()` restarts it.
+class Counter:
+    """Counts objects of the request being decoded; `decode()` restarts it.
 
     msgspec checks the length of a list only after decoding it, when the memory is already used. Decoding is
     synchronous, on the event loop's thread, so one counter is enough.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, most: int, what: str) -> None:
+        self._most = most
+        self._what = what
         self.restart()
 
     def restart(self) -> None:
@@ -73,12 +76,12 @@ class _Counter:
         self._numbers = count(1)
 
     def add(self) -> None:
-        """Count one node. Raises ValueError for the first one above MOST_NODES."""
-        if next(self._numbers) > MOST_NODES:
-            raise ValueError(_TOO_MANY)
+        """Count one object. Raises ValueError for the first one above the limit."""
+        if next(self._numbers) > self._most:
+            raise ValueError(f"more than {self._most} {self._what} in it")
 
 
-_nodes = _Counter()
+node_counter = Counter(MOST_NODES, "nodes")
 
 
 class _NodeMeta(msgspec.Struct, gc=False):
@@ -89,7 +92,7 @@ class _NodeMeta(msgspec.Struct, gc=False):
     def __post_init__(self) -> None:
         if len(self.name) > _LONGEST_NAME_ESCAPED:
             raise ValueError(_LONG_NAME)
-        _nodes.add()
+        node_counter.add()
 
 
 class _Node(msgspec.Struct, gc=False):
@@ -103,9 +106,9 @@ class _NamedNodes(msgspec.Struct):
 class _Args(msgspec.Struct):
     """ExtenderArgs as kube-scheduler spells it; Raw cannot be optional, hence the default of a JSON null."""
 
-    Pod: Raw = _NULL
+    Pod: Raw = NULL
     Nodes: _NamedNodes | None = None
-    NodeNames: Raw = _NULL
+    NodeNames: Raw = NULL
 
 
 class _NodeSlices(msgspec.Struct):
@@ -156,14 +159,15 @@ def decode(body: Body) -> Args:
     """Return the decoded ExtenderArgs. Raises BadRequestError for any other body, before using much more memory than the
     body.
     """
-    _nodes.restart()
+    node_counter.restart()
     try:
         args = _decode_args(body)
-        if _is_null(args.Pod) or (args.Nodes is None and _is_null(args.NodeNames)):
-            _nodes.restart()
-            body, args = _as_go_spells_it(body)
-        pod = _pod(args.Pod).metadata
-        labels = _labels(pod.labels)
+        if is_null(args.Pod) or (args.Nodes is None and is_null(args.NodeNames)):
+            node_counter.restart()
+            body = as_go_spells_it(body, ("Pod", "Nodes", "NodeNames"))
+            args = _decode_args(body)
+        pod = pod_meta(args.Pod)
+        labels = pod_labels(pod)
         names = _names(args)
     except msgspec.MsgspecError as error:
         raise BadRequestError(f"not ExtenderArgs: {error}") from error
@@ -178,22 +182,24 @@ def decode(body: Body) -> Args:
         names,
         None if args.Nodes is None else body,
         args.Pod,
-        pod.uid[:_LONGEST_UID],
+        pod.uid[:LONGEST_UID],
     )
 
 
-def _pod(raw: Raw) -> _Object:
+def pod_meta(raw: Raw) -> PodMeta:
+    """Return the metadata of a request's pod. Raises BadRequestError, MsgspecError."""
     if len(raw) > MOST_POD_BYTES:
         raise BadRequestError(f"a Pod of more than {MOST_POD_BYTES} bytes in it")
     if not bytes(raw).startswith(b"{"):
         raise BadRequestError("no Pod in it")
-    return _decode_pod(raw)
+    return _decode_pod(raw).metadata
 
 
-def _labels(raw: Raw) -> Mapping[str, str]:
-    if len(raw) > _MOST_LABEL_BYTES:
+def pod_labels(pod: PodMeta) -> Mapping[str, str]:
+    """Return the labels of a request's pod. Raises BadRequestError, MsgspecError."""
+    if len(pod.labels) > _MOST_LABEL_BYTES:
         raise BadRequestError(f"a Pod with more than {_MOST_LABEL_BYTES} bytes of labels in it")
-    return _decode_labels(raw) or {}
+    return _decode_labels(pod.labels) or {}
 
 
 def _names(args: _Args) -> Sequence[str]:
@@ -201,7 +207,7 @@ def _names(args: _Args) -> Sequence[str]:
         return [_decode_name(node.metadata.name) for node in args.Nodes.items or ()]
     raw = args.NodeNames
     if len(raw) > MOST_NODES * _LONGEST_NAME_JSON or bytes(raw).count(b",") >= MOST_NODES:
-        raise BadRequestError(_TOO_MANY)
+        raise BadRequestError(f"more than {MOST_NODES} nodes in it")
     names: Sequence[str] | None = _decode_names(raw)
     if names is None:
         raise BadRequestError("neither Nodes nor NodeNames in it")
@@ -213,19 +219,21 @@ def _slices(body: Body) -> Sequence[Raw]:
     return (found.items if found else None) or []
 
 
-def _is_null(raw: Raw) -> bool:
+def is_null(raw: Raw) -> bool:
+    """Return whether a field is null or absent."""
     return len(raw) == 4 and bytes(raw) == b"null"
 
 
-def _as_go_spells_it(body: Body) -> tuple[Body, _Args]:
-    """Return a body with keys in other case in Go's spelling, and its ExtenderArgs: people with curl send such bodies."""
+def as_go_spells_it(body: Body, names: Sequence[str]) -> bytes:
+    """Return a body whose keys are in any case with the fields `names` in Go's spelling: people with curl send such bodies.
+
+    Raises BadRequestError, MsgspecError.
+    """
     if len(body) > _LARGEST_IN_ANY_CASE:
-        raise BadRequestError("no Pod, or neither Nodes nor NodeNames in it")
+        raise BadRequestError(f"no {names[0]}, or neither {' nor '.join(names[1:])} in it")
     given = _decode_any_case(body).items()
-    fields = {key.lower(): value for key, value in given if not _is_null(value)}
-    spelled = {name: fields.get(name.lower(), _NULL) for name in ("Pod", "Nodes", "NodeNames")}
-    again = _encode(spelled)
-    return again, _decode_args(again)
+    fields = {key.lower(): value for key, value in given if not is_null(value)}
+    return _encode({name: fields.get(name.lower(), NULL) for name in names})
 
 
 @dataclass(frozen=True, slots=True)

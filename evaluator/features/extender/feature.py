@@ -1,4 +1,4 @@
-"""kube-scheduler's filter and prioritize verbs, from the current decisions."""
+"""kube-scheduler's filter, prioritize and preempt verbs, from the current decisions."""
 
 from collections.abc import Iterator, Sequence
 

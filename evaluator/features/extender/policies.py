@@ -1,4 +1,4 @@
-"""Serves the filter and prioritize verbs from the current decisions, over HTTP."""
+"""Serves the filter, prioritize and preempt verbs from the current decisions, over HTTP."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -6,13 +6,13 @@ from http import HTTPStatus
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from evaluator.core import protocol
+from evaluator.core import preemption, protocol
 from evaluator.core.http.responses import ErrorResponder, RouteGroup
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy import decide
 from evaluator.core.policy.decide import Decisions
-from evaluator.core.protocol import ForPod
+from evaluator.core.protocol import Body, ForPod
 from evaluator.core.signals import Answered, Publish, unheard
 from evaluator.features.extender import verbs
 from plimsoll import logs
@@ -26,7 +26,7 @@ _NAMED = 10
 """Nodes named in a log line; if there are more, they are counted."""
 
 Answer = tuple[verbs.Result, bytes | Parts]
-Verb = Callable[[protocol.Args, Decisions], Answer]
+Verb = Callable[[Body], Answer]
 
 _STATUSES: Mapping[type[Exception], HTTPStatus] = {
     protocol.BadRequestError: HTTPStatus.BAD_REQUEST,
@@ -60,6 +60,11 @@ class ExtenderMetrics:
         )
         for mode in ("enforce", "observe"):
             self.filtered_nodes.labels(mode)
+        self.preemption_nodes = Counter(
+            "plimsoll_extender_preemption_nodes_refused",
+            "Candidates for preemption that the pod's policy refuses: no pod is deleted there for it.",
+            registry=registry,
+        )
         self._placed = Gauge(
             "plimsoll_placed_pods",
             "Pods that count beside readings which may not include them yet: bound ones, and others for a second from an "
@@ -85,7 +90,7 @@ class ExtenderMetrics:
 
 
 class PolicyVerbs:
-    """Serves /scheduler/filter and /scheduler/prioritize from the current `decisions()`.
+    """Serves /scheduler/filter, /scheduler/prioritize and /scheduler/preempt from the current `decisions()`.
 
     `decisions` raises NotReadyError until the first decision. `bind` is not supported and returns 404, as in TAS.
     """
@@ -110,6 +115,7 @@ class PolicyVerbs:
         self._verbs: Mapping[str, tuple[str, Verb]] = {
             "/scheduler/filter": ("filter", self._filter),
             "/scheduler/prioritize": ("prioritize", self._prioritize),
+            "/scheduler/preempt": ("preempt", self._preempt),
         }
         self.routes = RouteGroup(
             dict.fromkeys(self._verbs, Route(self._serve, ("POST",))), self.refuse
@@ -125,7 +131,7 @@ class PolicyVerbs:
         name, verb = self._verbs[request.path]
         begin = time.perf_counter()
         try:
-            result, body = verb(protocol.decode(request.body), self._decisions())
+            result, body = verb(request.body)
         except tuple(_STATUSES) as error:
             status = next(s for kind, s in _STATUSES.items() if isinstance(error, kind))
             return self.refuse(RejectedRequestError(status, str(error)), request)
@@ -133,7 +139,8 @@ class PolicyVerbs:
         self._metrics.requests.labels(name, 200, result).inc()
         return Response(HTTPStatus.OK, body, _JSON)
 
-    def _filter(self, args: protocol.Args, decisions: Decisions) -> Answer:
+    def _filter(self, body: Body) -> Answer:
+        args, decisions = protocol.decode(body), self._decisions()
         answer = self._counting.filter(args, decisions, self._clock())
         self._metrics.filtered_nodes.labels("enforce").inc(len(answer.failed))
         self._metrics.filtered_nodes.labels("observe").inc(len(answer.observed))
@@ -152,7 +159,8 @@ class PolicyVerbs:
         reply = protocol.encode_filter(args, answer.failed)
         return answer.result, Parts(reply.size, reply.parts)
 
-    def _prioritize(self, args: protocol.Args, decisions: Decisions) -> Answer:
+    def _prioritize(self, body: Body) -> Answer:
+        args, decisions = protocol.decode(body), self._decisions()
         answer = self._counting.prioritize(args, decisions, self._clock())
         pod = f"{args.namespace}/{args.pod}"
         if answer.found is None:
@@ -161,6 +169,20 @@ class PolicyVerbs:
         key = PolicyKey(args.namespace or "default", answer.policy)
         self._publish(Answered(pod, key, decisions, len(args.names), scores=answer.found))
         return answer.result, protocol.encode_priorities(answer.found)
+
+    def _preempt(self, body: Body) -> Answer:
+        request, decisions = preemption.decode(body), self._decisions()
+        args = request.args
+        answer = self._counting.preempt(args, decisions, self._clock())
+        self._metrics.preemption_nodes.inc(len(answer.failed))
+        log.info(
+            "Candidates for preemption: %s",
+            _passing(args, answer.failed),
+            pod=f"{args.namespace}/{args.pod}",
+            policy=answer.policy,
+            why=answer.result.value,
+        )
+        return answer.result, preemption.encode(request.victims, answer.failed)
 
 
 def _passing(args: protocol.Args, failed: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Implements filter and prioritize: look up the decision of the pod's policy; nothing is evaluated here.
+"""Implements filter, prioritize and preempt: look up the decision of the pod's policy; nothing is evaluated here.
 
 The texts of FailedNodes are made in `evaluator/core/policy/reasons.py`.
 
@@ -138,6 +138,13 @@ class CountingVerbs:
             # kube-scheduler asks for no scores of a single node.
             self._answered(args, [name for name in args.names if name not in answer.failed], now)
         return answer
+
+    def preempt(self, args: Args, decisions: Decisions, now: float) -> FilterAnswer:
+        """Return `answer_filter` at `now` (seconds) on candidates for preemption.
+
+        What the death of the victims would change is an estimate, and filter is called again before it is measured.
+        """
+        return answer_filter(args, decisions, self._for_pod, self._count(args, now))
 
     def prioritize(self, args: Args, decisions: Decisions, now: float) -> PrioritizeAnswer:
         """Return `answer_prioritize` at `now` (seconds, the clock of the readings)."""

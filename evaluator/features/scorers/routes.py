@@ -1,16 +1,19 @@
 """Serves a filter and scores for each scorer, under two kinds of paths.
 
-/scorers/<scorer>/filter and /prioritize make each scorer a separate extender; /scheduler/predicates/<predicate> and
+/scorers/<scorer>/filter, /prioritize and /preempt make each scorer a separate extender; /scheduler/predicates/<predicate> and
 /scheduler/priorities/<priority> are the paths of kube-safe-scheduler.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 
-from evaluator.core import protocol
+from evaluator.core import preemption, protocol
 from evaluator.core.http.responses import ErrorResponder, RouteGroup
 from evaluator.core.policy.decide import NotReadyError
+from evaluator.core.preemption import PreemptionArgs
+from evaluator.core.protocol import Args, Body
 from evaluator.features.scorers import runner
 from evaluator.features.scorers.runner import (
     CachedResult,
@@ -29,7 +32,7 @@ _PREDICATES, _PRIORITIES, _SCORERS = "/scheduler/predicates/", "/scheduler/prior
 _POST = ("POST",)
 _SHOWN = 100
 """Characters of a path repeated in an error."""
-_FILTER, _PRIORITIZE = "filter", "prioritize"
+_FILTER, _PRIORITIZE, _PREEMPT = "filter", "prioritize", "preempt"
 
 _STATUSES: Mapping[type[Exception], HTTPStatus] = {
     protocol.BadRequestError: HTTPStatus.BAD_REQUEST,
@@ -86,7 +89,7 @@ class ScorerRoutes:
     async def _serve(self, request: Request) -> Response:
         target = self._requests[request.path]
         try:
-            args = protocol.decode(request.body)
+            args, answer = _READERS[target.verb](request.body)
             pod = protocol.pod_view(args)
             if waiting := self._runner.waiting_for:
                 raise NotReadyError(f"not ready: waiting for {', '.join(waiting)}")
@@ -94,8 +97,7 @@ class ScorerRoutes:
         except tuple(_STATUSES) as error:
             return self.refuse(RejectedRequestError(_STATUSES[type(error)], str(error)), request)
         self._count(target, HTTPStatus.OK, "remembered" if cached.remembered else "assessed")
-        answer = _filter if target.verb == _FILTER else _prioritize
-        return Response(HTTPStatus.OK, answer(target, args, cached), _JSON)
+        return Response(HTTPStatus.OK, answer(target, cached), _JSON)
 
     async def _unknown(self, request: Request) -> Response:
         prefix = next(p for p in (_PREDICATES, _PRIORITIES, _SCORERS) if request.path.startswith(p))
@@ -116,28 +118,64 @@ def _paths(
     return {
         f"{_SCORERS}{scorer}/filter": ScorerRequest(scorer, _FILTER, first(predicates)),
         f"{_SCORERS}{scorer}/prioritize": ScorerRequest(scorer, _PRIORITIZE, first(priorities)),
+        f"{_SCORERS}{scorer}/preempt": ScorerRequest(scorer, _PREEMPT, first(predicates)),
         **{f"{_PREDICATES}{name}": ScorerRequest(scorer, _FILTER, name) for name in predicates},
         **{f"{_PRIORITIES}{name}": ScorerRequest(scorer, _PRIORITIZE, name) for name in priorities},
     }
 
 
-def _filter(target: ScorerRequest, args: protocol.Args, cached: CachedResult) -> Parts:
+Answer = Callable[[ScorerRequest, CachedResult], bytes | Parts]
+"""Returns the body of a response."""
+
+
+def _read_filter(body: Body) -> tuple[Args, Answer]:
+    args = protocol.decode(body)
+    return args, partial(_filter, args)
+
+
+def _read_prioritize(body: Body) -> tuple[Args, Answer]:
+    args = protocol.decode(body)
+    return args, partial(_prioritize, args)
+
+
+def _read_preempt(body: Body) -> tuple[Args, Answer]:
+    request = preemption.decode(body)
+    return request.args, partial(_preempt, request)
+
+
+_READERS: Mapping[str, Callable[[Body], tuple[Args, Answer]]] = {
+    _FILTER: _read_filter,
+    _PRIORITIZE: _read_prioritize,
+    _PREEMPT: _read_preempt,
+}
+"""Decode a request, by verb; they raise BadRequestError."""
+
+
+def _refused(target: ScorerRequest, args: Args, cached: CachedResult) -> Mapping[str, str]:
     refusals = cached.result.refusals.get(target.name, ()) if target.name else ()
     failed = runner.refused(cached.view.nodes, refusals, args.names)
-    pod = f"{args.namespace}/{args.pod}"
     log.info(
-        "Filtered nodes for %s: %d of %d pass",
+        "%s for %s: %d of %d pass",
+        "Filtered nodes" if target.verb == _FILTER else "Candidates for preemption",
         target.scorer,
         len(args.names) - len(failed),
         len(args.names),
-        pod=pod,
+        pod=f"{args.namespace}/{args.pod}",
         predicate=target.name,
     )
-    reply = protocol.encode_filter(args, failed)
+    return failed
+
+
+def _filter(args: Args, target: ScorerRequest, cached: CachedResult) -> Parts:
+    reply = protocol.encode_filter(args, _refused(target, args, cached))
     return Parts(reply.size, reply.parts)
 
 
-def _prioritize(target: ScorerRequest, args: protocol.Args, cached: CachedResult) -> bytes:
+def _preempt(request: PreemptionArgs, target: ScorerRequest, cached: CachedResult) -> bytes:
+    return preemption.encode(request.victims, _refused(target, request.args, cached))
+
+
+def _prioritize(args: Args, target: ScorerRequest, cached: CachedResult) -> bytes:
     scores = cached.result.scores.get(target.name) if target.name else None
     if scores is None:
         return protocol.NO_PRIORITIES

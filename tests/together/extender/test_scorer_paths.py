@@ -115,6 +115,19 @@ async def test_rejected_node_has_the_first_reason(server, path):
     }
 
 
+async def test_rejected_nodes_are_no_candidates_for_preemption(server):
+    pod = json.loads(body())["Pod"]
+    victims = {node: {"Pods": [{"UID": f"on-{node}"}], "NumPDBViolations": 1} for node in NODES}
+    sent = json.dumps({"Pod": pod, "NodeNameToMetaVictims": victims}).encode()
+    reply = await server.post("/scorers/picky/preempt", sent)
+    assert json.loads(reply.body) == {"NodeNameToMetaVictims": {"node-a": victims["node-a"]}}
+    reply = await server.post("/scorers/template/preempt", sent)
+    assert json.loads(reply.body) == {"NodeNameToMetaVictims": victims}
+    is_error(await server.post("/scorers/broken/preempt", sent), 500)
+    is_error(await server.post("/scorers/picky/preempt", body()), 400)
+    assert counted(server, "picky", "preempt", 200, "assessed") == 1
+
+
 @pytest.mark.parametrize(
     ("path", "scores"),
     [
@@ -191,7 +204,7 @@ async def test_missing_nodes_and_duration_are_measured(server):
         ("/scheduler/predicates/nonsense", "fits, matters, template, breaks"),
         ("/scheduler/priorities/nonsense", "late, early, template, broken"),
         ("/scheduler/predicates/", "fits"),
-        ("/scorers/nonsense/filter", "picky/filter, picky/prioritize, template/filter"),
+        ("/scorers/nonsense/filter", "picky/filter, picky/prioritize, picky/preempt, template"),
         ("/scorers/picky/", "picky/filter"),
         ("/scorers/picky/filter/", "picky/filter"),
         ("/scorers/%70icky/filter", "picky/filter"),

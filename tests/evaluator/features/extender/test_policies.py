@@ -253,7 +253,7 @@ async def test_huge_announced_length_takes_no_memory(server):
         is_error(await connection.exchange(head + b"{"), 413)
 
 
-@pytest.mark.parametrize("path", ["/scheduler/bind", "/scheduler/preempt", "/", "/scheduler"])
+@pytest.mark.parametrize("path", ["/scheduler/bind", "/", "/scheduler"])
 async def test_unknown_path_is_a_404_in_json(server, path):
     is_error(await server.post(path, body()), 404)
 
