@@ -8,6 +8,7 @@ from typing import Self
 import aiohttp
 
 from sandbox.client.objects import Object
+from sandbox.scheduler.preemption import Victims
 
 _MAX_SCORE = 10
 
@@ -22,14 +23,16 @@ class ExtenderSpec:
     weight: int = 1
     ignorable: bool = False
     timeout: float = 5.0
+    preempt: bool = True  # whether it has a preemptVerb
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that an extender accepts, and its reasons for the others."""
+    """The nodes that an extender accepts, and its reasons for the others. `unresolvable`: those that preemption cannot help."""
 
     names: frozenset[str]
     refused: Mapping[str, str]
+    unresolvable: frozenset[str] = frozenset()
 
 
 class ExtenderError(Exception):
@@ -70,17 +73,23 @@ class Extender:
 
     async def filter(self, pod: Object, nodes: Sequence[Object]) -> Filtered:
         """Call filter: which of these nodes are feasible."""
-        return filtered(await self._post("filter", pod, nodes), nodes)
+        body = arguments(pod, nodes, node_cache_capable=self.spec.node_cache_capable)
+        return filtered(await self._post("filter", body), nodes)
 
     async def prioritize(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
         """Call prioritize: the score of each node, 0..10; unmentioned nodes get none."""
-        return scores(await self._post("prioritize", pod, nodes))
+        body = arguments(pod, nodes, node_cache_capable=self.spec.node_cache_capable)
+        return scores(await self._post("prioritize", body))
 
-    async def _post(self, verb: str, pod: Object, nodes: Sequence[Object]) -> object:
+    async def preempt(self, pod: Object, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+        """Call preempt: which nodes remain candidates, with which of their victims."""
+        body = preemption_arguments(pod, victims, node_cache_capable=self.spec.node_cache_capable)
+        return remaining(await self._post("preempt", body), victims)
+
+    async def _post(self, verb: str, body: bytes) -> object:
         if self._session is None:
             raise RuntimeError("use the extender inside `async with`")
         url = f"{self.spec.url.rstrip('/')}/{verb}"
-        body = arguments(pod, nodes, node_cache_capable=self.spec.node_cache_capable)
         try:
             async with self._session.post(url, data=body) as response:
                 text = await response.read()
@@ -122,11 +131,47 @@ def filtered(reply: object, nodes: Sequence[Object]) -> Filtered:
     requested = {node["metadata"]["name"] for node in nodes}
     if unknown := sorted(set(names) - requested):
         raise ExtenderError(f"filter: the reply names {unknown[0]!r}, which is not in the request")
-    refused = {
-        **(fields.get("failednodes") or {}),
-        **(fields.get("failedandunresolvablenodes") or {}),
+    unresolvable = fields.get("failedandunresolvablenodes") or {}
+    refused = {**(fields.get("failednodes") or {}), **unresolvable}
+    return Filtered(frozenset(names), refused, frozenset(unresolvable))
+
+
+def preemption_arguments(
+    pod: Object, victims: Mapping[str, Victims], *, node_cache_capable: bool
+) -> bytes:
+    """Return the ExtenderPreemptionArgs body: victims by UID, or as whole pods."""
+
+    def listed(pods: Victims) -> list[Object]:
+        if node_cache_capable:
+            return [{"UID": one["metadata"]["uid"]} for one in pods]
+        return [_bare(one, managed_fields=False) for one in pods]
+
+    by_node = {
+        name: {"Pods": listed(pods), "NumPDBViolations": 0} for name, pods in victims.items()
     }
-    return Filtered(frozenset(names), refused)
+    body = {
+        "Pod": _bare(pod, managed_fields=False),
+        "NodeNameToVictims": None if node_cache_capable else by_node,
+        "NodeNameToMetaVictims": by_node if node_cache_capable else None,
+    }
+    return json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def remaining(reply: object, victims: Mapping[str, Victims]) -> dict[str, Victims]:
+    """Decode an ExtenderPreemptionResult: only nodes and pods of the request."""
+    if not isinstance(reply, dict):
+        raise ExtenderError("preempt: the reply is not an object")
+    fields = {key.lower(): value for key, value in reply.items()}
+    found: dict[str, Victims] = {}
+    for name, one in (fields.get("nodenametometavictims") or {}).items():
+        by_uid = {pod["metadata"]["uid"]: pod for pod in victims.get(name, ())}
+        uids = [pod["UID"] for pod in one.get("Pods") or ()]
+        if unknown := [uid for uid in uids if uid not in by_uid]:
+            raise ExtenderError(f"preempt: {name!r} has no victim {unknown[0]!r}")
+        if not uids:
+            raise ExtenderError(f"expected at least one victim pod on node {name!r}")
+        found[name] = tuple(by_uid[uid] for uid in uids)
+    return found
 
 
 def scores(reply: object) -> dict[str, int]:

@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from plimsoll import logs
 from sandbox.client.objects import Object
 from sandbox.scheduler.extender import Extender, ExtenderError, Filtered
+from sandbox.scheduler.preemption import Victims
 
 log = logs.get(__name__)
 
@@ -22,6 +23,7 @@ class Extenders:
         """Return the nodes that all extenders accept. Raises ExtenderError if one fails that is not ignorable."""
         left = list(nodes)
         refused: dict[str, str] = {}
+        unresolvable: frozenset[str] = frozenset()
         for member in self._called(pod):
             if not left:
                 break
@@ -35,8 +37,27 @@ class Extenders:
                 )
                 continue
             refused |= answer.refused
+            unresolvable |= answer.unresolvable
             left = [node for node in left if node["metadata"]["name"] in answer.names]
-        return Filtered(frozenset(node["metadata"]["name"] for node in left), refused)
+        names = frozenset(node["metadata"]["name"] for node in left)
+        return Filtered(names, refused, unresolvable)
+
+    async def preempt(self, pod: Object, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
+        """Return the candidates for preemption that all extenders leave. Raises ExtenderError as `filter`."""
+        for member in self._called(pod):
+            if not victims:
+                break
+            if not member.spec.preempt:
+                continue
+            try:
+                victims = await member.preempt(pod, victims)
+            except ExtenderError as error:
+                if not member.spec.ignorable:
+                    raise
+                log.warning(
+                    "preempt failed, extender ignored", url=member.spec.url, error=str(error)
+                )
+        return victims
 
     async def scores(self, pod: Object, nodes: Sequence[Object]) -> dict[str, int]:
         """Return the weighted sum of scores per node."""

@@ -1,4 +1,4 @@
-"""Schedules pods as kube-scheduler does in what matters here: queueing, extender calls, messages."""
+"""Schedules pods as kube-scheduler does in what matters here: queueing, extender calls, preemption, messages."""
 
 import math
 import random
@@ -15,7 +15,7 @@ from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import NODES, PODS, Object
-from sandbox.scheduler import constraints, fitting, queue
+from sandbox.scheduler import constraints, fitting, preemption, queue
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
@@ -37,9 +37,10 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """No node is feasible, and why."""
+    """No node is feasible, and why. `resolvable`: the nodes that preemption may help."""
 
     message: str
+    resolvable: tuple[Object, ...] = ()
 
 
 class Scheduler:
@@ -136,26 +137,79 @@ class Scheduler:
         match verdict:
             case Placed():
                 self._pending.forget(key)
-            case Refused(message):
+            case Refused(message, resolvable):
+                nominated = await self._preempt(pod, resolvable)
                 self._pending.refused(key, self._clock())
-                await self._turned_away(pod, "Unschedulable", message)
+                await self._turned_away(pod, "Unschedulable", message, nominated)
 
     async def _decide(self, pod: Object) -> Placed | Refused:
         nodes = list(self._nodes.objects.values())
+        nominated = preemption.nominated_node(pod)
+        if nominated in self._nodes.objects:
+            # The node on which room was made for it comes first, alone.
+            decided = await self._decide_among(pod, [self._nodes.objects[nominated]])
+            if isinstance(decided, Placed):
+                return decided
         # kube-scheduler starts at another node each time; the order is not defined.
         self._rng.shuffle(nodes)
-        fit = fitting.fit(pod, nodes, fitting.usage(self._placed()))
+        return await self._decide_among(pod, nodes)
+
+    async def _decide_among(self, pod: Object, nodes: Sequence[Object]) -> Placed | Refused:
+        used = fitting.usage([*self._placed(), *self._nominated_before(pod)])
+        fit = fitting.fit(pod, nodes, used)
         fits, refused = fit.nodes, dict(fit.refused)
+        unresolvable: frozenset[str] = frozenset()
         if fits:
             answer = await self._extenders.filter(pod, fits)
             refused |= {name: (reason,) for name, reason in answer.refused.items()}
             fits = tuple(node for node in fits if node["metadata"]["name"] in answer.names)
+            unresolvable = answer.unresolvable
         if not fits:
-            return Refused(fitting.message(len(nodes), refused.values()))
+            left = tuple(node for node in nodes if node["metadata"]["name"] not in unresolvable)
+            return Refused(fitting.message(len(nodes), refused.values()), left)
         names = [node["metadata"]["name"] for node in fits]
         # With one feasible node kube-scheduler does not call prioritize.
         scores = await self._extenders.scores(pod, fits) if len(fits) > 1 else {}
         return Placed(best(names, with_taints(scores, pod, fits), self._rng))
+
+    async def _preempt(self, pod: Object, nodes: Sequence[Object]) -> str:
+        """Delete pods of lower priorities so that a pod fits; return the node, or an empty text if there is none."""
+        placed = list(self._placed())
+        if not preemption.may_preempt(pod, placed):
+            return preemption.nominated_node(pod)
+        occupied = [*placed, *self._nominated_before(pod)]
+        found = preemption.candidates(pod, nodes, occupied)
+        try:
+            left = await self._extenders.preempt(pod, found)
+        except ExtenderError as error:
+            log.warning("preemption failed", pod=_name(pod), error=str(error))
+            return ""
+        if not left:
+            return ""
+        node = preemption.best(left)
+        for victim in left[node]:
+            await self._delete(victim, pod, node)
+        return node
+
+    async def _delete(self, victim: Object, pod: Object, node: str) -> None:
+        meta = victim["metadata"]
+        log.info("preempted", pod=_name(victim), by=_name(pod), node=node)
+        try:
+            await self._client.delete(PODS, meta["name"], meta["namespace"], uid=meta["uid"])
+        except ApiError as error:
+            if error.status not in {404, 409}:  # it ended meanwhile
+                raise
+        uid = pod["metadata"]["uid"]
+        await self._events.record(victim, "Preempted", f"Preempted by pod {uid} on node {node}")
+
+    def _nominated_before(self, pod: Object) -> Iterator[tuple[str, Object]]:
+        """Yield waiting pods for which room was made, and which are as important as a pod."""
+        for key, other in self._pods.objects.items():
+            node = preemption.nominated_node(other)
+            if not node or not _waits(other) or key in self._assumed or key == _name(pod):
+                continue
+            if preemption.priority(other) >= preemption.priority(pod):
+                yield node, other
 
     def _placed(self) -> Iterator[tuple[str, Object]]:
         for key, pod in self._pods.objects.items():
@@ -173,10 +227,13 @@ class Scheduler:
         log.info("bound", pod=key, node=node)
         await self._events.record(pod, "Scheduled", f"Successfully assigned {key} to {node}")
 
-    async def _turned_away(self, pod: Object, reason: str, message: str) -> None:
+    async def _turned_away(
+        self, pod: Object, reason: str, message: str, nominated: str | None = None
+    ) -> None:
+        """Report an attempt that placed no pod. `nominated`: the node that preemption chose; None: as before."""
         log.info("not bound", pod=_name(pod), reason=reason, why=message)
         await self._events.record(pod, "FailedScheduling", message, kind="Warning")
-        body = unscheduled(pod, reason, message, now=self._wall())
+        body = unscheduled(pod, reason, message, nominated, now=self._wall())
         if body is None:
             return
         meta = pod["metadata"]
@@ -213,8 +270,15 @@ def best(names: Sequence[str], scores: Mapping[str, int], rng: random.Random) ->
     return rng.choice([name for name in names if scores.get(name, 0) == top])
 
 
-def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object | None:
-    """Return the strategic merge patch that reports why a pod is unschedulable; None if its status already does."""
+def unscheduled(
+    pod: Object, reason: str, message: str, nominated: str | None = None, *, now: float
+) -> Object | None:
+    """Return the strategic merge patch that reports why a pod is unschedulable; None if its status already does.
+
+    `nominated`: the node on which room was made for it, empty if there is none; None: as before.
+    """
+    before = preemption.nominated_node(pod)
+    node = {} if nominated in {None, before} else {"nominatedNodeName": nominated or None}
     conditions = (pod.get("status") or {}).get("conditions") or []
     old = next((condition for condition in conditions if condition["type"] == "PodScheduled"), None)
     new = {
@@ -225,11 +289,12 @@ def unscheduled(pod: Object, reason: str, message: str, *, now: float) -> Object
         "reason": reason,
         "message": message,
     }
-    if old is not None and all(old.get(key) == new[key] for key in ("status", "reason", "message")):
+    said = ("status", "reason", "message")
+    if old is not None and not node and all(old.get(key) == new[key] for key in said):
         return None
     if old is not None and old["status"] == "False":
         new["lastTransitionTime"] = old["lastTransitionTime"]
-    return {"status": {"conditions": [new]}}
+    return {"status": {"conditions": [new], **node}}
 
 
 def _waits(pod: Object) -> bool:

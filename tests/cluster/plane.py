@@ -29,11 +29,22 @@ class Plane:
     server: ApiServer | ControlPlane | None
 
     @contextlib.asynccontextmanager
-    async def scheduler(self, extender, folder, *, weight=1):
-        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler. `weight`: the extender's."""
+    async def scheduler(self, extender, folder, *, weight=1, names_only=True, preempt=True):
+        """A scheduler with one extender, or without any if None: the sandbox's, or the real kube-scheduler.
+
+        `weight`: the extender's; `names_only`: nodeCacheCapable; `preempt`: whether it has a preemptVerb.
+        """
         if isinstance(self.server, ApiServer):
             async with contextlib.AsyncExitStack() as stack:
-                specs = [ExtenderSpec(extender, weight=weight)] if extender else []
+                specs = (
+                    [
+                        ExtenderSpec(
+                            extender, weight=weight, node_cache_capable=names_only, preempt=preempt
+                        )
+                    ]
+                    if extender
+                    else []
+                )
                 asked = [await stack.enter_async_context(Extender(spec)) for spec in specs]
                 binder = asyncio.create_task(
                     Scheduler(self.client, Extenders(asked), rng=random.Random(1)).run()
@@ -43,7 +54,10 @@ class Plane:
                 await asyncio.wait([binder])
         elif isinstance(self.server, ControlPlane):
             config = folder / "scheduler.yaml"
-            config.write_text(json.dumps(scheduler_config(self.kubeconfig, extender, weight)))
+            made = scheduler_config(
+                self.kubeconfig, extender, weight, names_only=names_only, preempt=preempt
+            )
+            config.write_text(json.dumps(made))
             try:
                 with self.server.scheduler(config) as is_up:
                     await eventually(is_up)
@@ -66,7 +80,7 @@ async def requires(plane, group_version, plural):
         pytest.skip(f"the API server has no {plural} of {group_version}")
 
 
-def scheduler_config(kubeconfig, extender, weight=1):
+def scheduler_config(kubeconfig, extender, weight=1, *, names_only=True, preempt=True):
     """A KubeSchedulerConfiguration with one extender over plain HTTP, or without any if None."""
     plain = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -84,7 +98,8 @@ def scheduler_config(kubeconfig, extender, weight=1):
                 "prioritizeVerb": "prioritize",
                 "weight": weight,
                 "enableHTTPS": False,
-                "nodeCacheCapable": True,
+                "nodeCacheCapable": names_only,
+                **({"preemptVerb": "preempt"} if preempt else {}),
                 "managedResources": [{"name": "telemetry/scheduling", "ignoredByScheduler": True}],
             }
         ],
