@@ -64,6 +64,7 @@ def test_each_extender_has_a_verb_and_a_weight(listed):
         assert extender["weight"] > 0
         assert extender["prioritizeVerb"] == "prioritize"
         assert extender.get("filterVerb", "filter") == "filter"
+        assert extender.get("preemptVerb") == ("preempt" if "filterVerb" in extender else None)
 
 
 def test_each_extender_has_its_own_path(listed):

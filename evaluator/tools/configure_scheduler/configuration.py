@@ -35,6 +35,7 @@ _REASONS: Mapping[str, str] = {
     "tlsConfig": "the evaluator's certificates",
     "filterVerb": "the evaluator's path",
     "prioritizeVerb": "the evaluator's path",
+    "preemptVerb": "otherwise kube-scheduler deletes pods on nodes that the evaluator refuses",
     "weight": "kube-scheduler requires a whole number above 0",
     "httpTimeout": "the evaluator answers from memory; set another with --timeout",
     "nodeCacheCapable": "otherwise kube-scheduler ranks every node as if it were empty, and sends whole nodes",
@@ -70,6 +71,8 @@ class ExtenderEntry:
     cert: str = ""
     key: str = ""
     weight: int | None = None
+    preempt: bool = True
+    """Whether kube-scheduler calls the evaluator before preemption."""
 
     def entry(self, replaced: Mapping[str, Any] | None = None) -> Object:
         """Return the extender's entry in the configuration, with the tunable fields of the entry that it replaces."""
@@ -89,6 +92,7 @@ class ExtenderEntry:
             "urlPrefix": self.url,
             "filterVerb": "filter",
             "prioritizeVerb": "prioritize",
+            **({"preemptVerb": "preempt"} if self.preempt else {}),
             "weight": tuned["weight"],
             **tls,
             "httpTimeout": tuned["httpTimeout"],
@@ -118,7 +122,8 @@ class ExtenderEntry:
         return {name: value for name, value in fields.items() if value is not None}
 
     def _reason(self, name: str) -> str:
-        return "set by a flag" if name in self._given else _REASONS.get(name, _NOT_SERVED)
+        by_flag = name in self._given or (name == "preemptVerb" and not self.preempt)
+        return "set by a flag" if by_flag else _REASONS.get(name, _NOT_SERVED)
 
 
 def _tuned(entry: Mapping[str, Any]) -> Object:
@@ -184,6 +189,22 @@ def changes(base: object, extender: ExtenderEntry) -> Iterator[str]:
         yield from extender.changes(old)
     for other in replaced[1:]:
         yield f"extender {shown(other.get('urlPrefix'))} is removed: kube-scheduler admits one for {RESOURCE}"
+
+
+def without_preempt(base: object) -> Iterator[str]:
+    """Yield a sentence for each entry of the evaluator that filters nodes, but not those for preemption.
+
+    Raises ConfigurationError.
+    """
+    policies, others = _divided(base)
+    scorers = [one for one in others if isinstance(one, dict) and _is_scorer(one)]
+    for entry in [*policies, *scorers]:
+        if entry.get("filterVerb") and not entry.get("preemptVerb"):
+            yield f"{_text(entry.get('urlPrefix'))} has no preemptVerb: {_REASONS['preemptVerb']}"
+
+
+def _is_scorer(entry: Mapping[str, Any]) -> bool:
+    return "/scorers/" in str(entry.get("urlPrefix"))
 
 
 def _divided(base: object) -> tuple[list[Object], list[Any]]:

@@ -38,6 +38,7 @@ example:
       -o jsonpath={.spec.clusterIP})
   plimsoll configure-scheduler --url=https://$ip:9001/scheduler --dry-run
   plimsoll configure-scheduler --url=https://$ip:9001/scheduler
+  plimsoll configure-scheduler --check
   plimsoll configure-scheduler --undo
 """
 _HEADER = """\
@@ -101,6 +102,17 @@ class Settings:
         "else they wait",
         parse=flags.boolean,
     )
+    preempt: bool = option(
+        "preempt",
+        True,
+        "let kube-scheduler call the evaluator before preemption. --no-preempt before a rollback to a version that does not "
+        "know the verb: preemption fails while the evaluator answers 404",
+    )
+    check: bool = option(
+        "check",
+        False,
+        "only say what the configuration in force lacks; the exit status is 1 if it lacks something",
+    )
     dry_run: bool = option("dry-run", False, "only show what would change")
     undo: bool = option("undo", False, "remove all changes")
 
@@ -133,12 +145,14 @@ class Plan:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run the command; return the exit status: 0 done or nothing to do, 1 refused, 2 for invalid arguments."""
+    """Run the command; return the exit status: 0 done or nothing to do, 1 refused or incomplete, 2 for invalid arguments."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} [flags]")
     settings = flags.parse_settings(Settings, command, argv=argv, env={})
-    if not settings.url and not settings.undo:
+    if not settings.url and not settings.undo and not settings.check:
         command.error("--url is missing")
     try:
+        if settings.check:
+            return _check(settings)
         planned = plan(settings)
         changes = planned.changes
         sys.stdout.writelines(f"extender: {note}\n" for note in planned.notes)
@@ -159,6 +173,14 @@ def main(argv: Sequence[str]) -> int:
     return 0
 
 
+def _check(settings: Settings) -> int:
+    """Print what the configuration in force lacks; return the exit status."""
+    parsed = _parsed(*_in_force(_read(Path(settings.manifest)), settings.folder))
+    lacking = list(configuration.without_preempt(parsed))
+    sys.stdout.writelines(f"extender: {sentence}\n" for sentence in lacking)
+    return 1 if lacking else 0
+
+
 def plan(settings: Settings) -> Plan:
     """Return the changes in a safe order: files that a manifest names exist whenever the manifest does."""
     path, folder = Path(settings.manifest), Path(settings.folder)
@@ -175,7 +197,8 @@ def plan(settings: Settings) -> Plan:
     base, text = _in_force(before, settings.folder)
     parsed = _parsed(base, text)
     extender = _extender(settings, before)
-    new = configuration.edited(text, configuration.with_extender(parsed, extender))
+    written = configuration.with_extender(parsed, extender)
+    new = configuration.edited(text, written)
     new = new if new.startswith(_HEADER) else _HEADER + new
     config = folder / _name(hashlib.sha256(new.encode()).hexdigest()[:10])
     after = staticpod.configured(before, settings.folder, str(config))
@@ -187,7 +210,9 @@ def plan(settings: Settings) -> Plan:
         ),
         *([] if after == before else [Change(path, before, after)]),
     ]
-    return Plan(changes, list(configuration.changes(parsed, extender)) if changes else [])
+    lacking = configuration.without_preempt(written) if settings.preempt else ()
+    notes = list(configuration.changes(parsed, extender)) if changes else []
+    return Plan(changes, [*notes, *lacking])
 
 
 def _name(digest: str) -> str:
@@ -234,7 +259,11 @@ def _extender(settings: Settings, manifest: str) -> ExtenderEntry:
         )
     if url.scheme == "http":
         return ExtenderEntry(
-            settings.url, settings.timeout, settings.ignorable, weight=settings.weight
+            settings.url,
+            settings.timeout,
+            settings.ignorable,
+            weight=settings.weight,
+            preempt=settings.preempt,
         )
     folder = Path(settings.folder)
     files = [folder / name for name in ("ca.crt", "tls.crt", "tls.key")]
@@ -251,6 +280,7 @@ def _extender(settings: Settings, manifest: str) -> ExtenderEntry:
         cert,
         key,
         settings.weight,
+        settings.preempt,
     )
 
 

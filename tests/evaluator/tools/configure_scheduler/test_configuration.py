@@ -96,7 +96,7 @@ def test_each_changed_or_kept_field_of_the_replaced_entry_is_named_with_the_reas
     )
     assert [line.partition(":")[0] for line in said] == [
         *("urlPrefix", "filterVerb", "prioritizeVerb", "weight", "enableHTTPS", "bindVerb"),
-        *("httpTimeout", "ignorable", "nodeCacheCapable"),
+        *("httpTimeout", "ignorable", "nodeCacheCapable", "preemptVerb"),
     ]
     assert "weight: 3 becomes 9: set by a flag" in said
     assert "bindVerb: bind is removed: the evaluator does not support it" in said
@@ -117,3 +117,16 @@ def test_invalid_field_of_the_replaced_entry_is_replaced_and_named(field, bad, m
     assert entry[field] == made
     said = configuration.changes(base, ExtenderEntry("http://e"))
     assert any(line.startswith(f"{field}: ") and f"becomes {made}" in line for line in said)
+
+
+def test_entries_without_a_preempt_verb_are_named():
+    scorer = {"urlPrefix": "http://e/scorers/safe", "filterVerb": "filter"}
+    ranks = {"urlPrefix": "http://e/scorers/congestion", "prioritizeVerb": "prioritize"}
+    other = {"urlPrefix": "http://other", "filterVerb": "filter"}
+    base = {**BASE, "extenders": [TAS, scorer, ranks, other]}
+    said = list(configuration.without_preempt(base))
+    assert [line.partition(" ")[0] for line in said] == [*("https://tas", "http://e/scorers/safe")]
+    made = configuration.with_extender(base, ExtenderEntry("http://e"))
+    assert len(list(configuration.without_preempt(made))) == 1
+    made["extenders"][0]["preemptVerb"] = "preempt"
+    assert not list(configuration.without_preempt(made))

@@ -215,3 +215,21 @@ def test_failed_write_leaves_the_manifest_whole(node, kubeadm, capsys):
     assert node.run() == 1
     assert node.manifest.read_text() == kubeadm
     assert "Traceback" not in capsys.readouterr().err
+
+
+def test_check_says_that_the_preempt_verb_is_missing(node, capsys):
+    """And writes nothing; a rollback takes the verb out, and the next run puts it back."""
+    assert node.run("--no-preempt") == 0
+    (made,) = node.configurations()
+    assert "preemptVerb" not in made["extenders"][0]
+    before = node.files()
+    capsys.readouterr()
+    assert node.run("--check", url="") == 1
+    assert f"{URL} has no preemptVerb" in capsys.readouterr().out
+    assert node.files() == before
+    assert node.run() == 0
+    assert "preemptVerb: not set becomes preempt: otherwise" in capsys.readouterr().out
+    assert node.run("--check", url="") == 0
+    assert capsys.readouterr().out == ""
+    assert node.run("--no-preempt") == 0
+    assert "preemptVerb: preempt is removed: set by a flag" in capsys.readouterr().out
