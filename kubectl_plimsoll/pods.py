@@ -20,6 +20,8 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if why := page.get("notEvicted"):
         yield f"not evicted:             {style.doubtful(printable(why))}"
     yield from _gang_of_pod(page)
+    if nominated := page.get("nominatedNode"):
+        yield f"nominated node:          {printable(nominated)}"
     if told := _attempt(page):
         yield f"kube-scheduler:          {printable(told)}"
     if decide := page.get("requestsDecide"):

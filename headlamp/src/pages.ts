@@ -265,6 +265,8 @@ export interface PodPage {
   /** Null: unknown. */
   turnedAwayByPlimsoll?: boolean | null;
   node?: string | null;
+  /** Where kube-scheduler keeps room for the waiting pod, by preemption. */
+  nominatedNode?: string;
   /** How a bound pod is scored. */
   placed?: string;
   phase?: string;

@@ -158,11 +158,13 @@ class PodSpec(msgspec.Struct, rename="camel"):
             self.containers = self.init_containers = self.overhead = self.resources = None
 
 
-class PodStatus(msgspec.Struct):
+class PodStatus(msgspec.Struct, rename="camel"):
     """core/v1 PodStatus; only the PodScheduled condition is kept."""
 
     phase: str = ""
     conditions: list[PodCondition] | None = None
+    nominated_node_name: str | None = None
+    """Where kube-scheduler made room for the pod by preemption."""
 
     def __post_init__(self) -> None:
         if self.conditions is not None:
@@ -197,6 +199,11 @@ class Pod(msgspec.Struct):
         """Whether the pod is pending without a node and not being deleted."""
         pending = self.status.phase in {"", "Pending"}
         return pending and not self.spec.node_name and self.metadata.deletion_timestamp is None
+
+    @property
+    def nominated_node(self) -> str:
+        """The node on which kube-scheduler keeps room for the pod while it waits; empty if there is none."""
+        return (self.status.nominated_node_name or "") if self.waiting else ""
 
     @property
     def bound_at(self) -> str | None:

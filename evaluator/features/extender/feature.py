@@ -14,7 +14,9 @@ from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.violations import violators
 from evaluator.core.policy_status import Effect, Effects, listed
+from evaluator.core.signals import PolicyPodChanged, on
 from evaluator.core.wiring import Wired
+from evaluator.features.extender.nominations import Nominations
 from evaluator.features.extender.policies import ExtenderMetrics, PolicyVerbs
 
 
@@ -60,7 +62,14 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     )
     metrics.count(core.placements)
     page = PagePart(policy=PodsAdd(core.placements).of)
-    return Wired(scheduler_routes=[verbs.routes], effects=RefusedNodes(), page=page)
+    nominations = Nominations(core.signals.publish)
+    return Wired(
+        reacts=(on(PolicyPodChanged, nominations.changed),),
+        scheduler_routes=[verbs.routes],
+        effects=RefusedNodes(),
+        policy_part=nominations.part,
+        page=page,
+    )
 
 
 FEATURE = Feature(

@@ -517,6 +517,8 @@ class PodPage(Fields, kw_only=True):
     turned_away_by_plimsoll: Maybe[bool | None] = UNSET
     """Null: unknown."""
     node: Maybe[str | None] = UNSET
+    nominated_node: Maybe[str] = UNSET
+    """Where kube-scheduler keeps room for the waiting pod, by preemption."""
     placed: Maybe[str] = UNSET
     """How a bound pod is scored."""
     phase: Maybe[str] = UNSET

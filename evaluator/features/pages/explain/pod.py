@@ -72,6 +72,7 @@ def explain_pod(
         summary=why,
         turned_away_by_plimsoll=turned_away,
         node=pod.spec.node_name or None,
+        nominated_node=pod.nominated_node or UNSET,
         phase=pod.status.phase,
         policy=policy,
         gates=[gate.name for gate in pod.spec.scheduling_gates or ()],

@@ -107,9 +107,23 @@ def summary(
     if context.waiting_for and policy is not None:
         return None, f"unknown: the evaluator waits for {', '.join(context.waiting_for)}"
     feasible = len(context.decisions.table.nodes) - len(checked.obstacles)
+    if refuses_it := _refuses_nominated(pod, policy, checked):
+        return True, (
+            f"nominated to {pod.nominated_node}, which {refuses_it}: kube-scheduler keeps room there in vain; "
+            "see whether its configuration has preemptVerb (plimsoll configure-scheduler --check)"
+        )
     if not feasible:
         return False, "no node fits: see the obstacles of each node"
     return _of_attempt(pod, context, policy, checked, feasible)
+
+
+def _refuses_nominated(pod: Pod, policy: PodPolicy | None, checked: CheckedNodes) -> str:
+    """Return what refuses the pod on the node that it is nominated to, as the end of a sentence; empty if nothing does."""
+    if not (node := pod.nominated_node):
+        return ""
+    if policy and node in checked.refused:
+        return f"policy {policy.name} refuses"
+    return "scorers refuse" if node in checked.by_scorers else ""
 
 
 def _of_attempt(

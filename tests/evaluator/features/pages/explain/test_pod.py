@@ -36,6 +36,7 @@ def pod(
     *,
     requests=True,
     phase="Pending",
+    nominated=None,
     said=("Unschedulable", SCHEDULER),
     **spec,
 ):
@@ -43,7 +44,8 @@ def pod(
     labels = {POLICY_LABEL: policy} if policy else {}
     conditions = [PodCondition("PodScheduled", "False", *said)] if said else []
     meta = PodMeta(name="web", namespace="ns", labels=labels)
-    return Pod(meta, PodSpec(requests_extender=requests, **spec), PodStatus(phase, conditions))
+    status = PodStatus(phase, conditions, nominated)
+    return Pod(meta, PodSpec(requests_extender=requests, **spec), status)
 
 
 @pytest.fixture
@@ -267,6 +269,35 @@ def test_refusal_of_a_scorer_counts_if_kube_scheduler_reports_it(explained):
     said = ("Unschedulable", "0/3 nodes are available: 3 Insufficient memory.")
     page = explained(pod(said=said), hot=1.0, warm=1.0, scorers=scorers)
     assert page["turnedAwayByPlimsoll"] is False
+
+
+FULL = ("Unschedulable", "0/3 nodes are available: 3 Insufficient cpu.")
+
+
+def test_nomination_to_a_node_that_the_policy_refuses_is_named(explained):
+    """Even where kube-scheduler asked for no filter, since the nodes were full, and another node is permitted."""
+    page = explained(pod(said=FULL, nominated="hot"), warm=1.0)
+    assert page["turnedAwayByPlimsoll"] is True
+    assert page["nominatedNode"] == "hot"
+    assert page["summary"].startswith("nominated to hot, which policy ns/demo refuses: ")
+    page = explained(pod(said=FULL, nominated="hot"), hot=1.0, scorers={"hot": ["safe"]})
+    assert page["summary"].startswith("nominated to hot, which scorers refuse: ")
+
+
+@pytest.mark.parametrize(
+    ("subject", "hot", "observed"),
+    [
+        (pod(said=FULL, nominated="hot"), 1.0, ""),
+        (pod(said=FULL, nominated="hot"), 9.0, "--observe"),
+        (pod(said=FULL, nominated="gone"), 9.0, ""),
+        (pod(nominated="hot", node_name="hot"), 9.0, ""),
+    ],
+    ids=["permitted", "observed", "unknown node", "bound"],
+)
+def test_other_nomination_turns_nothing_away(explained, subject, hot, observed):
+    page = explained(subject, hot=hot, warm=1.0, observed=observed)
+    assert page["turnedAwayByPlimsoll"] is False
+    assert "nominated" not in page["summary"]
 
 
 def test_gate_is_named(explained):
