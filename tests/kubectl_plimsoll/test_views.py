@@ -88,6 +88,11 @@ def test_colour_repeats_what_the_word_says(value, word):
     assert word in coloured
 
 
+def test_nominated_node_of_a_pod_is_shown():
+    assert "nominated node:          n1" in lines(pods.pod, POD | {"nominatedNode": "n1"})
+    assert not any("nominated" in line for line in lines(pods.pod, POD))
+
+
 def test_columns_are_aligned_whatever_the_colours():
     rows = [["a", Cell("bad", "bad")], ["long", Cell("", "")]]
     assert table(["X", "Y"], rows, Style()) == ["X      Y", "a      bad", "long   -"]
