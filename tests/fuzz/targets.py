@@ -19,7 +19,7 @@ import numpy as np
 from agent.web import config as webconfig
 from collectors.interface.sample import CollectorError
 from collectors.textfile.formats import promtext
-from evaluator.core import protocol
+from evaluator.core import preemption, protocol
 from evaluator.core.access.user import (
     InvalidTokenError,
     RequestHeaderError,
@@ -76,6 +76,17 @@ def extender_args(data):
         if (given := as_json(data)) is not None:
             _is_what_was_asked(args, given)
             _keeps_what_passes(args, json.loads(answer), failed)
+
+
+def preemption_args(data):
+    with documented(protocol.BadRequestError):
+        request = preemption.decode(data)
+        assert all(isinstance(name, str) and name for name in request.args.names)
+        left_out = set(request.args.names[::2])
+        answer = json.loads(preemption.encode(request.victims, left_out))["NodeNameToMetaVictims"]
+        assert list(answer) == [name for name in request.args.names if name not in left_out]
+        for name, found in answer.items():
+            assert [pod["UID"] for pod in found["Pods"]] == request.victims[name].uids
 
 
 def _is_what_was_asked(args, given):
@@ -386,6 +397,7 @@ _TARGETS: Mapping[str, Callable[[bytes], None]] = {
     "pattern": a_pattern,
     "podtoplace": a_pod_to_place,
     "policy": a_policy,
+    "preemption": preemption_args,
     "quantity": a_quantity,
     "queries": some_queries,
     "refusal": a_refusal,

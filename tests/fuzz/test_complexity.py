@@ -39,6 +39,11 @@ FRAMES = {
         '{"strategies":{"labeling":{"rules":[{"metricname":"@","operator":"Equals","labels":["@","a=@"]}]}}}',
         '{"strategies":{"labeling":{"rules":[{"metricname":"m","operator":"Equals","labels":["@=b","x/@=c"]}]}}}',
     ),
+    "preemption": (
+        '{"Pod":{},"NodeNameToMetaVictims":{"@":{"Pods":[{"UID":"@"}]}}}',
+        '{"Pod":{},"NodeNameToMetaVictims":{"a":{"Pods":[@]}}}',
+        '{"Pod":{},"NodeNameToVictims":{"a":{"Pods":[{"metadata":{"uid":"@"}}]}}}',
+    ),
     "queries": ('a: "@"', "'@': b"),
     "refusal": ('{"message":"@"}',),
     "scheduler": ('{"kubeconfig":"a","kube-api-qps":"@"}', '{"kubeconfig":"a","kube-api-burst":"@"}'),
