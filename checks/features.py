@@ -39,7 +39,7 @@ def deleted_with(root: Path, feature: str) -> Iterator[Path]:
     """Yield the folders of a feature, and the files elsewhere that import it."""
     own = "tests" / FEATURES / feature
     yield from (FEATURES / feature, own)
-    for path in files(root, *FOLLOWED):
+    for path in files(root, "lab", "tests"):
         if feature in needs(root, path) and own not in path.parents:
             yield path
 

@@ -85,11 +85,12 @@ def _templates_are_compiled_once() -> Iterator[None]:
         yield
 
 
-def pytest_itemcollected(item: pytest.Item) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests of features that were deleted: those that the mark `features` names."""
     needed = {name for mark in item.iter_markers("features") for name in mark.args}
     if missing := sorted(name for name in needed if not (FEATURES / name).is_dir()):
-        item.add_marker(pytest.mark.skip(reason=f"without {', '.join(missing)}"))
+        pytest.skip(f"without {', '.join(missing)}")
 
 
 def pytest_sessionfinish() -> None:

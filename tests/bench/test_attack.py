@@ -9,6 +9,8 @@ from bench import attack
 from bench.attack import ATTACKS, Row
 from tests.security import floods
 
+pytestmark = pytest.mark.features("gangs", "pages")
+
 QUIET = [1.0] * 99 + [10.0]
 
 

@@ -13,6 +13,7 @@ from tests.bench import conftest
 BENCH = Path(extender.__file__).parent
 
 pytestmark = [
+    pytest.mark.features("evictions", "history", "pages"),
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH"),
 ]

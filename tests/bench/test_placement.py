@@ -15,6 +15,8 @@ from lab.closed_loop.workload import Nodes, SimulatedPod, equal_pods
 from sandbox.envtest import NoControlPlaneError, find
 from tests.bench import conftest
 
+pytestmark = pytest.mark.features("evictions", "scorers")
+
 PROGRAM = Path(table.__file__)
 
 

@@ -8,7 +8,7 @@ import pytest
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import EVENTS, NODES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
 
 COUNT = int(os.environ.get("PLIMSOLL_TEST_NODES", "200"))
 AT_ONCE = 16

@@ -10,7 +10,7 @@ from sandbox.client.objects import LEASES, NODES, PODS
 from tests import preloaded
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions", "problems")]
 
 FOREIGN = {"key": "example.com/gpu", "value": "x", "effect": "NoSchedule"}
 EVERYTHING = {"plimsoll.io/actions": "label,taint,condition"}

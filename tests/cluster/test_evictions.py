@@ -5,7 +5,7 @@ import pytest
 from sandbox.client.client import STRATEGIC, ApiError
 from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
 
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 

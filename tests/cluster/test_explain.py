@@ -7,7 +7,7 @@ import pytest
 
 from sandbox.client.objects import NODES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 
 @pytest.fixture

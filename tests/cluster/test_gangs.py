@@ -12,7 +12,7 @@ import pytest
 from sandbox.client.client import JSON_PATCH, STRATEGIC
 from sandbox.client.objects import EVENTS, NODES, PODS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("gangs", "pages")]
 
 GATE = {"name": "plimsoll.io/gang"}
 FOREIGN = {"name": "example.com/quota"}

@@ -20,6 +20,7 @@ from tests.cluster.plane import Plane, sandbox_plane
 from tests.eventually import eventually
 
 pytestmark = [
+    pytest.mark.features("pages"),
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on PATH"),
 ]

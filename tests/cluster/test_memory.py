@@ -10,7 +10,7 @@ import yaml
 from sandbox.client.objects import NODES, POLICIES
 from tests.cluster.test_replicas import SHORT, Replicas
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("memory", "node_actions", "pages")]
 
 ROOT = Path(__file__).parents[2]
 MEMORY = {"plimsoll.io/memory": "30d"}

@@ -7,7 +7,7 @@ import pytest
 from sandbox.client.client import STRATEGIC
 from sandbox.client.objects import NODES, POLICIES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions", "pages")]
 
 
 async def report_condition(world, node, status, kind="KernelDeadlock"):

@@ -18,6 +18,7 @@ from tests import prometheus
 from tests.eventually import eventually
 
 pytestmark = [
+    pytest.mark.features("pages"),
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on PATH"),
 ]

@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.client.objects import EVENTS, NODES, POLICIES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 RULE = {"metricname": "health", "operator": "GreaterThan", "target": "1500m"}
 

@@ -12,7 +12,7 @@ import pytest
 from sandbox.client.objects import NODES
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions", "pages")]
 
 SHORT = ("--leaseDuration=2s", "--renewDeadline=1500ms", "--retryPeriod=300ms")
 LONG = ("--leaseDuration=1h", "--renewDeadline=30m", "--retryPeriod=100ms")

@@ -4,7 +4,7 @@ import pytest
 
 from sandbox.client.objects import PODS, POLICIES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("requeue")]
 
 ASKED = 'plimsoll_extender_requests_total{code="200",outcome="decided",verb="filter"}'
 REQUEUED_AT = 'plimsoll_nudges_total{result="ok"}'

@@ -4,7 +4,7 @@ import pytest
 
 from sandbox.client.objects import NODES, PODS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("scorers")]
 
 BUSY = {"mean-free-cpu": "300", "std-free-cpu": "100"}
 IDLE = {"mean-free-cpu": "7600", "std-free-cpu": "100"}

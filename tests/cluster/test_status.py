@@ -8,7 +8,7 @@ import pytest
 from sandbox.client import events
 from sandbox.client.objects import POLICIES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 
 def compliance(word):

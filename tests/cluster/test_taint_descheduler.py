@@ -12,7 +12,7 @@ from sandbox.client.client import ApiError
 from sandbox.client.objects import PODS
 from sandbox.envtest import ControlPlane
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
 
 HARD = {
     "plimsoll.io/actions": "taint",

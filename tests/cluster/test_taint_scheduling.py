@@ -4,7 +4,7 @@ import pytest
 
 from sandbox.client.objects import PODS
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions", "requeue")]
 
 HARD = {
     "plimsoll.io/actions": "taint",

@@ -7,7 +7,7 @@ import pytest
 from sandbox.client.client import ApiError
 from sandbox.client.objects import EVENTS, NODES, POLICIES
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
 
 HARD = {"plimsoll.io/actions": "taint", "plimsoll.io/taint-effect": "NoSchedule"}
 FOREIGN = {"key": "example.com/gpu", "value": "x", "effect": "NoSchedule"}

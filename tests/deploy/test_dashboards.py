@@ -23,6 +23,7 @@ from tests.eventually import eventually
 from tests.preloaded import Cluster
 
 pytestmark = [
+    pytest.mark.features("evictions", "scorers", "gangs", "node_actions", "custom_metrics"),
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("prometheus"), reason="prometheus is not on PATH"),
 ]

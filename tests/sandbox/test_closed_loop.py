@@ -17,7 +17,7 @@ from sandbox.cluster import ClusterSpec
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from tests.preloaded import Cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
 
 DEMO = "health-metric-demo"
 HOMES = {"Namespace": NAMESPACES, "Deployment": DEPLOYMENTS, "TASPolicy": POLICIES}

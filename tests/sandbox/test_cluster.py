@@ -14,7 +14,7 @@ import yaml
 from sandbox.client.objects import CRDS, NODES, PODS
 from sandbox.cluster import Cluster, ClusterError, ClusterSpec
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
 
 # Listens on the ports it is given and answers every request alike: a filter that lets all through, a red light for a
 # while, whatever one asks.

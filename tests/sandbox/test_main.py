@@ -71,6 +71,7 @@ def exists(pid):
 
 
 @pytest.mark.e2e
+@pytest.mark.features("evictions", "pages")
 async def test_up_runs_the_real_programs_until_interrupted(spawn, tmp_path, eventually):
     folder = tmp_path / "s"
     up = await spawn(*SANDBOX, "up", f"--dir={folder}", "--nodes=node-x,node-y", "--gangs")
@@ -136,6 +137,7 @@ def test_unusable_folder_is_a_sentence(tmp_path, capsys):
 
 
 @pytest.mark.e2e
+@pytest.mark.features("evictions", "scorers")
 async def test_unknown_scorer_ends_it_with_the_evaluators_message(spawn, tmp_path):
     up = await spawn(*SANDBOX, "up", f"--dir={tmp_path}", "--nodes=a", "--scorers=safe,nobody")
     _, complained = await up.communicate()

@@ -12,7 +12,7 @@ from sandbox.cluster import ClusterSpec
 from sandbox.scheduler.extender import Extender, ExtenderError, ExtenderSpec
 from tests.preloaded import Cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
 
 NODES = ("node-a", "node-b")
 SERIES = ("free", "size")

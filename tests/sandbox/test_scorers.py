@@ -9,7 +9,7 @@ from sandbox.cluster import ClusterSpec
 from sandbox.scheduler.extender import Extender, ExtenderSpec
 from tests.preloaded import Cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "scorers", "pages")]
 
 SMALL = {"requests": {"cpu": "500m", "memory": "64Mi"}}
 

@@ -17,6 +17,7 @@ from tests.patience import PATIENCE
 from tests.preloaded import Cluster
 
 pytestmark = [
+    pytest.mark.features("evictions", "pages"),
     pytest.mark.e2e,
     pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is not on PATH"),
 ]

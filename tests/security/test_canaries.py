@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "gangs", "pages")]
 
 OPS = (
     "/healthz",

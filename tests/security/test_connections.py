@@ -15,7 +15,11 @@ from sandbox.processes import HeldPort
 from tests.fuzz.service import Service
 from tests.patience import PATIENCE
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
+pytestmark = [
+    pytest.mark.features("gangs"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.e2e,
+]
 
 AT_ONCE = 20
 HANDSHAKES = 150

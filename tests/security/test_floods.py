@@ -16,7 +16,7 @@ import pytest
 
 from tests.security import rawh2
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "gangs", "pages")]
 
 FLOODS = Path(__file__).with_name("floods.py")
 NAMES = [f"node-{i}" for i in range(5_000)]

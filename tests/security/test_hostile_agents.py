@@ -39,7 +39,11 @@ from tests.security.rawh2 import (
 from tests.tuned_evaluator import tuned
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.e2e]
+pytestmark = [
+    pytest.mark.features("pages"),
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.e2e,
+]
 
 MALLORY = "node-m"
 GROWTH = 48 << 20

@@ -8,7 +8,7 @@ import pytest
 from tests.patience import PATIENCE
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "gangs", "pages")]
 
 BURST = 10
 """Failed reviews of one address without delay; then one in 5 seconds."""

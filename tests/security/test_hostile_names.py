@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from wire import telemetry_pb2, telemetry_pb2_grpc
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "gangs", "pages")]
 
 NASTY = (
     'x\nts=1 level=error msg="forged\\" forged=1\r\n{"level":"error"}\u2028\u2029\x85\x0b\x0c'

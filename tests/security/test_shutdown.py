@@ -16,7 +16,7 @@ from tests.cluster.plane import sandbox_plane
 from tests.eventually import eventually
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions")]
 
 BODY = json.dumps(
     {"Pod": {"metadata": {"name": "p", "namespace": "default"}}, "NodeNames": ["node-a"]}

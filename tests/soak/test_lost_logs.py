@@ -13,7 +13,7 @@ from sandbox.programs import AgentLaunch, agent_command
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
 
 TALKATIVE = ("--log.level=debug", "--leaderElect=false")
 

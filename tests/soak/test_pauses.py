@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
 
 SHORT = ("--staleAfter=4s", "--syncPeriod=1s")
 

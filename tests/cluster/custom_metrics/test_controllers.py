@@ -10,7 +10,7 @@ from sandbox.controllers.kubelet import Kubelet
 from sandbox.programs import AgentLaunch, agent_command
 from tests.preloaded import Processes
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("custom_metrics")]
 
 AUTOSCALERS = ObjectKind("horizontalpodautoscalers", "autoscaling/v2")
 

@@ -15,7 +15,7 @@ from sandbox.pki import CertificateAuthority
 from sandbox.processes import HeldPort
 from tests.cluster.custom_metrics.aggregation import GROUP, VERSIONS, Balancer
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("custom_metrics")]
 
 
 @pytest.fixture

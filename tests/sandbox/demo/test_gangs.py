@@ -9,7 +9,7 @@ from sandbox.client.objects import DEPLOYMENTS, PODS
 from sandbox.cluster import ClusterSpec
 from tests.preloaded import Cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "gangs", "pages")]
 
 GATE = {"name": "plimsoll.io/gang"}
 OTHERS = {"name": "example.com/quota"}

@@ -18,7 +18,10 @@ from sandbox.main import DEMOS
 from tests import chromium
 from tests.preloaded import Cluster
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.features("evictions", "scorers", "gangs", "node_actions", "problems", "pages"),
+]
 
 
 def commands(text):
