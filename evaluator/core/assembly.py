@@ -211,6 +211,7 @@ class Core:
             observe=self.options.observe,
             vocabulary=self.vocabulary,
             known=WeakValueDictionary(),
+            policies=state.policies.objects,
         )
         policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [

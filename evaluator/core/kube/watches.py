@@ -4,8 +4,9 @@ import asyncio
 import hashlib
 import math
 import time
-from collections.abc import Callable, MutableMapping, Set
+from collections.abc import Callable, Mapping, MutableMapping, Set
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +18,7 @@ from evaluator.core.kube.reflector import LONGEST_WATCH, Reflector, Sink
 from evaluator.core.kube.resources import ALL_PODS, APIResource
 from evaluator.core.metrics import Metrics
 from evaluator.core.model import pod_record
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod_record import Extra, PodRecord
 from evaluator.core.policy import parse
 from evaluator.core.policy.types import Policy
@@ -39,6 +41,7 @@ class _PolicyMeta(msgspec.Struct):
     uid: str = ""
     generation: int = 0
     annotations: dict[str, str] | None = None
+    labels: dict[str, str] | None = None
 
 
 class _PolicyObject(msgspec.Struct):
@@ -58,25 +61,30 @@ def decode_policy(
     observe: bool = False,
     vocabulary: Vocabulary = NO_FEATURES,
     known: MutableMapping[bytes, Policy] | None = None,
+    policies: Mapping[PolicyKey, Policy] = MappingProxyType({}),
 ) -> Policy:
     """Return the Policy of a TASPolicy's JSON. An oversized spec or status is not decoded. `observe`: --observe is set.
 
     `known`: the policies by a digest of what they were parsed from, added to here: most events change a status only.
+    `policies`: those before this event, by key.
     """
     known = {} if known is None else known
     found = _decode_policy_object(raw)
     obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
     if len(found.status) <= parse.MOST_BYTES:
         obj["status"] = msgspec.json.decode(found.status)
+    before = policies.get(PolicyKey(found.metadata.namespace, found.metadata.name))
     if len(found.spec) > parse.MOST_BYTES:
-        return parse.oversized(obj, len(found.spec), observe=observe)
+        return parse.oversized(
+            obj, len(found.spec), observe=observe, vocabulary=vocabulary, before=before
+        )
     origin = msgspec.json.encode(found.metadata) + bytes(found.spec)
-    if (before := known.get(digest := hashlib.sha256(origin).digest())) is not None:
-        policy = before.with_status(parse.status_of(obj))
-    else:
-        spec = msgspec.json.decode(found.spec)
-        policy = parse.parse(obj | {"spec": spec}, observe=observe, vocabulary=vocabulary)
-    known[digest] = policy
+    same = known.get(digest := hashlib.sha256(origin).digest())
+    if same is None or same.misspelt:  # what a misspelt policy means depends on its past
+        obj["spec"] = msgspec.json.decode(found.spec)
+        policy = parse.parse(obj, observe=observe, vocabulary=vocabulary, before=before)
+        same = same if same == policy else policy
+    known[digest] = policy = same.with_status(parse.status_of(obj))
     return policy
 
 

@@ -5,14 +5,21 @@ resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.core.model import node_labels
-from evaluator.core.model.names import ENFORCEMENT, PLACED_SINCE, RANKING, PolicyKey
-from evaluator.core.policy import hints
-from evaluator.core.policy.strategies import STRATEGIES, StrategyName
+from evaluator.core.model.names import (
+    ENFORCEMENT,
+    PLACED_SINCE,
+    POLICY_LABEL,
+    RANKING,
+    PolicyKey,
+)
+from evaluator.core.policy import annotations, hints
+from evaluator.core.policy.annotations import Annotations
+from evaluator.core.policy.strategies import PER_POD, STRATEGIES, StrategyName
 from evaluator.core.policy.types import (
     PLAIN,
     Label,
@@ -26,7 +33,9 @@ from evaluator.core.policy.types import (
     parse_options,
     parse_target,
 )
-from evaluator.core.policy.vocabulary import NO_FEATURES, Vocabulary, parse_actions
+from evaluator.core.policy.vocabulary import ACTIONS, NO_FEATURES, Vocabulary, parse_actions
+from evaluator.core.readings.node_conditions import PREFIX as CONDITION_PREFIX
+from evaluator.core.readings.node_conditions import metric_of
 from evaluator.core.readings.peer_metrics import (
     ALL_NODES,
     FEWEST,
@@ -52,25 +61,41 @@ _MOST_PROBLEMS = 20
 _METRIC = re.compile(
     rf"(?P<base>[a-zA-Z0-9_-]{{1,253}})(:(?P<kind>{'|'.join(PeerKind)}))?", re.ASCII
 )
+_DOTTED = re.compile(
+    r"(?=.{1,253}\Z)(node_condition_[\w./-]+|\w[\w-]*(\.[\w-]+)+(/[\w./-]+)?)", re.ASCII
+)
+"""The type of a condition, or a name as other monitoring systems write it."""
+_PROMQL = re.compile(r"[(){}\[\]=~*/+<>%^:]|\s(-|and|or|unless)\s")
 PEERS = "plimsoll.io/peers"
 """The annotation that names the node label whose values are the groups of peers; `*`: all nodes are one."""
 MIN_PEERS = "plimsoll.io/min-peers"
 """The annotation with the number of readings that a group needs."""
 
 
+def declared_annotations(vocabulary: Vocabulary) -> frozenset[str]:
+    """Return the keys of annotations that the core and these features read; others are not read."""
+    return vocabulary.annotations | {ENFORCEMENT, PLACED_SINCE, RANKING, PEERS, MIN_PEERS, ACTIONS}
+
+
 def parse(
-    obj: Mapping[str, Any], *, observe: bool = False, vocabulary: Vocabulary = NO_FEATURES
+    obj: Mapping[str, Any],
+    *,
+    observe: bool = False,
+    vocabulary: Vocabulary = NO_FEATURES,
+    before: Policy | None = None,
 ) -> Policy:
     """Return the Policy of a TASPolicy object. Its problems list what was left out, and why.
 
-    `observe`: --observe is set. `vocabulary`: what the features of this evaluator provide.
+    `observe`: --observe is set. `vocabulary`: what the features of this evaluator provide. `before`: the policy of this
+    name before an edit.
     """
     meta = obj["metadata"]
     key = PolicyKey(meta.get("namespace", ""), meta["name"])
-    problems: list[str] = []
+    understood = _understood(obj, vocabulary, before)
+    problems = [*understood.problems]
     strategies: dict[StrategyName, Strategy] = {}
     spec = obj.get("spec")
-    groups = _peer_groups(meta.get("annotations") or {})
+    groups = _peer_groups(understood.in_force)
     by_name = spec.get("strategies") if isinstance(spec, Mapping) else None
     if not isinstance(by_name, Mapping):
         problems.append("spec.strategies: missing")
@@ -89,21 +114,42 @@ def parse(
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
     actions = parse_actions(
         key.name,
-        meta.get("annotations") or {},
+        understood.in_force,
         problems,
         vocabulary.actions,
         can_violate=any(name.row.determines_compliance for name in strategies),
     )
-    policy = replace(_policy(obj, strategies, problems, observe=observe), actions=actions)
-    return replace(
-        policy, warnings=_limited([*hints.counter_warnings(policy).values()], "warnings")
+    problems += _unnameable(key.name, strategies)
+    policy = replace(
+        _policy(obj, understood, strategies, problems, observe=observe), actions=actions
     )
+    warnings = [*understood.warnings, *hints.counter_warnings(policy).values()]
+    return replace(policy, warnings=_limited(warnings, "warnings"))
 
 
-def oversized(obj: Mapping[str, Any], size: int, *, observe: bool = False) -> Policy:
-    """Return the policy for an object with a spec of `size` bytes, more than MOST_BYTES; nothing of it is enforced."""
+def oversized(
+    obj: Mapping[str, Any],
+    size: int,
+    *,
+    observe: bool = False,
+    vocabulary: Vocabulary = NO_FEATURES,
+    before: Policy | None = None,
+) -> Policy:
+    """Return the policy for an object with a spec of `size` bytes, more than MOST_BYTES; nothing of it is enforced.
+
+    Other arguments are those of `parse`.
+    """
+    known = _understood(obj, vocabulary, before)
     problem = f"spec: it has {size} bytes, more than {MOST_BYTES}: the policy is not enforced"
-    return _policy(obj, {}, [problem], observe=observe)
+    return _policy(obj, known, {}, [problem, *known.problems], observe=observe)
+
+
+def _understood(
+    obj: Mapping[str, Any], vocabulary: Vocabulary, before: Policy | None
+) -> Annotations:
+    meta = obj["metadata"]
+    past = annotations.past(before, meta.get("uid", ""), status_of(obj))
+    return annotations.understand(meta, declared_annotations(vocabulary), past)
 
 
 def status_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -114,15 +160,16 @@ def status_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _policy(
     obj: Mapping[str, Any],
+    known: Annotations,
     strategies: Mapping[StrategyName, Strategy],
     problems: list[str],
     *,
     observe: bool,
 ) -> Policy:
     meta = obj["metadata"]
-    observed_by = _observed_by(meta, problems)
-    placed = _choice(meta, PLACED_SINCE, ("count", "ignore"), problems)
-    rank_by = RankBy(_choice(meta, RANKING, tuple(RankBy), problems))
+    observed_by = _observed_by(known.in_force, problems) or known.observed_by
+    placed = _choice(known.in_force, PLACED_SINCE, ("count", "ignore"), problems)
+    rank_by = RankBy(_choice(known.in_force, RANKING, tuple(RankBy), problems))
     return Policy(
         PolicyKey(meta.get("namespace", ""), meta["name"]),
         strategies,
@@ -133,12 +180,14 @@ def _policy(
         rank_by=rank_by,
         counts_placed=placed == "count",
         observed_by="--observe" if observe else observed_by,
+        annotations=known.in_force,
+        misspelt=known.misspelt,
     )
 
 
-def _observed_by(meta: Mapping[str, Any], problems: list[str]) -> str:
+def _observed_by(in_force: Mapping[str, Any], problems: list[str]) -> str:
     """Return why a policy is only observed. An unknown value counts as `observe`: that changes nothing in the cluster."""
-    value = (meta.get("annotations") or {}).get(ENFORCEMENT, "enforce")
+    value = in_force.get(ENFORCEMENT, "enforce")
     if value not in ("enforce", "observe"):
         problems.insert(
             0,
@@ -148,16 +197,25 @@ def _observed_by(meta: Mapping[str, Any], problems: list[str]) -> str:
 
 
 def _choice(
-    meta: Mapping[str, Any], name: str, values: tuple[str, ...], problems: list[str]
+    in_force: Mapping[str, Any], name: str, values: tuple[str, ...], problems: list[str]
 ) -> str:
     """Return the value of an annotation; the first of `values` if it is absent, or unknown, which is a problem."""
-    value = (meta.get("annotations") or {}).get(name, values[0])
+    value = in_force.get(name, values[0])
     if value in values:
         return str(value)
     problems.append(
         f"annotation {name}: {shown(value)} is unknown (one of {', '.join(values)}): {values[0]} is used"
     )
     return values[0]
+
+
+def _unnameable(name: str, strategies: Iterable[StrategyName]) -> Iterator[str]:
+    """Yield why no pod can name the policy, if it has strategies about its pods."""
+    if node_labels.value_flaw(name) and any(strategy in PER_POD for strategy in strategies):
+        yield (
+            f"metadata.name: it has {len(name)} characters, and a label has at most 63: no pod can name the policy in its "
+            f"label {POLICY_LABEL}, so no pod is filtered or ranked by it"
+        )
 
 
 def _limited(problems: list[str], noun: str = "problems") -> tuple[str, ...]:
@@ -167,9 +225,9 @@ def _limited(problems: list[str], noun: str = "problems") -> tuple[str, ...]:
     return (*shown_problems, *([f"and {more} more {noun}"] if more > 0 else []))
 
 
-def _peer_groups(annotations: Mapping[str, Any]) -> "_PeerGroups":
+def _peer_groups(in_force: Mapping[str, Any]) -> "_PeerGroups":
     """Return the groups of peers that the annotations of a policy choose."""
-    label, least = annotations.get(PEERS, INSTANCE_TYPE), annotations.get(MIN_PEERS, str(LEAST))
+    label, least = in_force.get(PEERS, INSTANCE_TYPE), in_force.get(MIN_PEERS, str(LEAST))
     flaw = None if label == ALL_NODES else node_labels.key_flaw(str(label))
     if flaw:
         flaw = f"annotation {PEERS}: {flaw}: write the key of a node label, or {ALL_NODES} for all nodes"
@@ -191,6 +249,20 @@ class _PeerGroups:
 
 class _FlawError(Exception):
     """A part of a policy is invalid; the message is for its author."""
+
+
+def _remedy(metric: str) -> str:
+    """Return what to write instead of something that is no metric name."""
+    base, colon, kind = metric.partition(":")
+    if _DOTTED.fullmatch(base) and kind in ("", *PeerKind):
+        name = metric_of(base.removeprefix(CONDITION_PREFIX))
+        name = name if base.startswith(CONDITION_PREFIX) else name.removeprefix(CONDITION_PREFIX)
+        return f"is not a metric name: write {name}{colon}{kind}, with _ for each other character"
+    way = "write at most 253 letters, digits, '_' and '-'"
+    if _PROMQL.search(metric):
+        way = "PromQL needs a recording rule (docs/rules.md) or a name in --prometheusQueries: write the name of that"
+    peers = f"to compare nodes with their peers, end the name in :{' or :'.join(PeerKind)}"
+    return f"is not a metric name: {way}; {peers}"
 
 
 def _target(items: object) -> float:
@@ -277,10 +349,7 @@ class _Reader:
         if not isinstance(metric, str) or not metric:
             raise _FlawError("it has no metricname")
         if (named := _METRIC.fullmatch(metric)) is None:
-            raise _FlawError(
-                f"metricname {shown(metric)} is not a metric name (at most 253 letters, digits, '_' and '-'; then, to compare "
-                f"nodes with their peers, :{' or :'.join(PeerKind)})"
-            )
+            raise _FlawError(f"metricname {shown(metric)} {_remedy(metric)}")
         if operator not in tuple(Operator):
             known = ", ".join(Operator)
             raise _FlawError(f"operator {shown(operator)} is unknown (one of {known})")

@@ -187,6 +187,10 @@ class Policy:
     """Whether pods placed since the readings count where a pod is scheduled."""
     observed_by: str = ""
     """Why the policy is only observed, such as `--observe`; empty if it is enforced."""
+    annotations: Mapping[str, Any] = field(default_factory=dict)
+    """The annotations in force, by key."""
+    misspelt: bool = False
+    """Whether an annotation or label resembles a declared annotation, so that those of before the mistake are in force."""
 
     def with_status(self, status: Mapping[str, Any]) -> "Policy":
         """Return the policy with another status; all other parts are the same objects, and what was computed is kept."""

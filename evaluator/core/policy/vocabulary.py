@@ -3,18 +3,19 @@
 Actions on nodes are annotations, and not fields of the spec: TAS's own CRD prunes fields that it does not know.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import COMPLIANCE
-from evaluator.core.policy.types import LABEL, ActionPart, Actions
+from evaluator.core.policy.types import LABEL, ActionPart, Actions, Policy
 from plimsoll.text import shown
 
 ACTIONS = "plimsoll.io/actions"
 
 
 ParseActions = Callable[[str, Mapping[str, object], frozenset[str], list[str]], ActionPart]
-"""Parses a feature's annotations: policy name, all annotations, the feature's actions that the policy names, problems.
+"""Parses a feature's annotations: policy name, those that it declares, its actions that the policy names, problems.
 
 Errors are added to the problems, and disable their action: nothing is done that the author did not write.
 """
@@ -22,10 +23,42 @@ Errors are added to the problems, and disable their action: nothing is done that
 
 @dataclass(frozen=True, slots=True)
 class NodeActions:
-    """One row of the table of actions: the names of a feature's actions on nodes, and what parses their annotations."""
+    """One row of the table of actions: the names of a feature's actions on nodes, and what parses its annotations.
+
+    `annotations`: the keys of these; the feature does not get others.
+    """
 
     names: tuple[str, ...]
     parse: ParseActions
+    annotations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyMetric:
+    """A metric that a feature computes for a node and a policy.
+
+    `<prefix><policy>` is about one of the same namespace, `<prefix><namespace>_<policy>` about any. `needs`: the annotation
+    without which a policy has no such metric.
+    """
+
+    prefix: str
+    needs: str
+
+    def policy_of(self, metric: str) -> PolicyKey | None:
+        """Return the policy that a qualified metric is about. Names in Kubernetes have no `_`."""
+        if not metric.startswith(self.prefix):
+            return None
+        namespace, _, name = metric.removeprefix(self.prefix).partition("_")
+        return PolicyKey(namespace, name)
+
+    def lacking(self, key: PolicyKey, policy: Policy | None) -> Iterator[str]:
+        """Yield why there is no such metric about a policy; None: the policy does not exist."""
+        nothing = f"nothing produces {self.prefix}{key.name}"
+        name = str(key) if key.namespace else key.name
+        if policy is None:
+            yield f"{nothing}: there is no policy {name}"
+        elif self.needs not in policy.annotations:
+            yield f"{nothing}: policy {name} has no annotation {self.needs}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,22 +66,35 @@ class Vocabulary:
     """The words of policies that features define.
 
     `derived`: metrics that a feature computes for a node and a pod. They are not requested from sources, and are
-    compared for each pod where kube-scheduler asks about one. `actions`: the table of actions on nodes. `of_policies`: prefixes
-    of metrics that a feature computes for a node and a policy: `<prefix><policy>` is one of the same namespace,
-    `<prefix><namespace>_<policy>` of any.
+    compared for each pod where kube-scheduler asks about one. `actions`: the table of actions on nodes. `of_policies`:
+    metrics about a node and a policy.
     """
 
     derived: frozenset[str] = frozenset()
     actions: tuple[NodeActions, ...] = ()
-    of_policies: tuple[str, ...] = ()
+    of_policies: tuple[PolicyMetric, ...] = ()
+
+    @property
+    def annotations(self) -> frozenset[str]:
+        """The keys of annotations that features read."""
+        return frozenset(key for row in self.actions for key in row.annotations)
 
     def qualified(self, metric: str, namespace: str) -> str:
         """Return the name of a metric about a policy with its namespace; empty for any other metric."""
-        for prefix in self.of_policies:
-            if metric.startswith(prefix):
-                policy = metric.removeprefix(prefix)
-                return metric if "_" in policy else f"{prefix}{namespace}_{policy}"
+        for row in self.of_policies:
+            if metric.startswith(row.prefix):
+                policy = metric.removeprefix(row.prefix)
+                return metric if "_" in policy else f"{row.prefix}{namespace}_{policy}"
         return ""
+
+    def never_computed(
+        self, metrics: Iterable[str], policies: Mapping[PolicyKey, Policy]
+    ) -> Iterator[str]:
+        """Yield why no feature computes some of these metrics about policies, with `policies` those that exist."""
+        for metric in metrics:
+            for row in self.of_policies:
+                if key := row.policy_of(metric):
+                    yield from row.lacking(key, policies.get(key))
 
 
 NO_FEATURES = Vocabulary()
@@ -61,7 +107,7 @@ def merged(parts: Iterable[Vocabulary]) -> Vocabulary:
     return Vocabulary(
         frozenset[str]().union(*(part.derived for part in parts)),
         tuple(row for part in parts for row in part.actions),
-        tuple(prefix for part in parts for prefix in part.of_policies),
+        tuple(row for part in parts for row in part.of_policies),
     )
 
 
@@ -86,7 +132,13 @@ def parse_actions(
         )
         named &= {LABEL}
     parts = tuple(
-        row.parse(policy, annotations, named.intersection(row.names), problems) for row in table
+        row.parse(
+            policy,
+            {key: annotations[key] for key in row.annotations if key in annotations},
+            named.intersection(row.names),
+            problems,
+        )
+        for row in table
     )
     return Actions((named & {LABEL}).union(*(part.kinds for part in parts)), parts)
 

@@ -39,5 +39,5 @@ def parse(
     return AdmittedPods(kinds_of_pods=frozenset(words).intersection(_KNOWN))
 
 
-EVICTED_PODS = NodeActions((), parse)
+EVICTED_PODS = NodeActions((), parse, (EVICT,))
 """It has no action that a policy names: the annotation alone admits pods."""

@@ -104,7 +104,7 @@ def parse(
     return Memory(half_life=seconds, flapping_above=level, count_observed=counts)
 
 
-MEMORY = NodeActions((), parse)
+MEMORY = NodeActions((), parse, (ANNOTATION, FLAPPING, OBSERVED))
 """It has no action that a policy names: the annotation alone switches it on."""
 
 

@@ -46,7 +46,7 @@ from evaluator.features.memory.page import (
     WrittenMemoryFields,
 )
 from evaluator.features.memory.readings import (
-    PREFIX,
+    SCORES,
     Held,
     Memories,
     WithScores,
@@ -259,5 +259,5 @@ FEATURE = Feature(
     wire=wire,
     written=Written(what=f"the annotation {ANNOTATION}", options=FeatureOptions, removals=removals),
     pages=PAGES,
-    vocabulary=Vocabulary(actions=(MEMORY,), of_policies=(PREFIX,)),
+    vocabulary=Vocabulary(actions=(MEMORY,), of_policies=(SCORES,)),
 )

@@ -8,23 +8,17 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.policy.types import Policy
+from evaluator.core.policy.vocabulary import PolicyMetric
 from evaluator.core.readings.column import Column, SourceMask, unknown
 from evaluator.core.readings.merged import Readings, ReadingsView
 from evaluator.features.memory.annotations import VIOLATED, Memory, record
 from evaluator.features.memory.scores import ANNOTATION, NodeMemory, Score, parse
 
-PREFIX = "violation_score_"
-"""Of the metrics: `violation_score_<policy>`, or `violation_score_<namespace>_<policy>` for a policy of another namespace."""
+SCORES = PolicyMetric("violation_score_", needs=ANNOTATION)
 SOURCE = "memory"
 """The source, as /explain names it."""
 _PERIOD = 60.0
 """Seconds between evaluations of rules on scores without other changes: scores decay."""
-
-
-def policy_of(metric: str) -> PolicyKey:
-    """Return the policy that a metric is about. Names in Kubernetes have no `_`."""
-    namespace, _, name = metric.removeprefix(PREFIX).partition("_")
-    return PolicyKey(namespace, name)
 
 
 class Memories:
@@ -112,9 +106,9 @@ class Memories:
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return the scores of a policy at `now` (Unix seconds); 0 on a node that never violated it. `at` is 0."""
-        key, size = policy_of(metric), len(nodes)
-        memory = self.memory_of(key)
-        if memory is None:
+        key, size = SCORES.policy_of(metric), len(nodes)
+        memory = self.memory_of(key) if key is not None else None
+        if key is None or memory is None:
             return unknown(
                 size,
                 unreported=False,
@@ -167,7 +161,7 @@ class WithScores(ReadingsView):
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return one metric over some nodes at `now`."""
-        if not metric.startswith(PREFIX):
+        if SCORES.policy_of(metric) is None:
             return self._readings.column(metric, nodes, now)
         found = self._memories.column(metric, nodes, now + self._epoch)
         return found if found.fault else found._replace(at=np.full(len(nodes), now))
@@ -182,7 +176,7 @@ class WithScores(ReadingsView):
 
     def subscribe(self, metrics: Iterable[str]) -> None:
         """Keep only these metrics."""
-        self._readings.subscribe(name for name in metrics if not name.startswith(PREFIX))
+        self._readings.subscribe(name for name in metrics if SCORES.policy_of(name) is None)
 
 
 def records(node: Node) -> dict[str, str]:

@@ -97,7 +97,7 @@ def parse(
     return TaintsAndConditions(kinds, effect, condition, limit, limits_all=MAX_NODES in annotations)
 
 
-NODE_ACTIONS = NodeActions((TAINT, CONDITION), parse)
+NODE_ACTIONS = NodeActions((TAINT, CONDITION), parse, (TAINT_EFFECT, CONDITION_TYPE, MAX_NODES))
 
 
 def _effect(

@@ -14,6 +14,7 @@ from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
 from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import union
+from evaluator.core.policy.annotations import IN_FORCE, record
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.problems import METRICS_FOUND, VALID, SimilarTo
@@ -51,6 +52,8 @@ class PolicyStatus:
     observed: bool
     conditions: tuple[PolicyCondition, ...]
     pods: PodCounts = NO_PODS
+    annotations: tuple[str, ...] = ()
+    """Those in force, as `annotations.record` returns them."""
 
     def body(self, since: Callable[[PolicyCondition], str]) -> dict[str, Any]:
         """Return the status as a JSON object; `since` returns a condition's transition time (RFC 3339)."""
@@ -59,6 +62,7 @@ class PolicyStatus:
             "message": self.message,
             "violatingNodes": self.violating,
             "enforcement": "Observe" if self.observed else "Enforce",
+            IN_FORCE: list(self.annotations),
             "pods": self.pods._asdict(),
             "observedGeneration": self.generation,
             "conditions": [c.body(since(c), self.generation) for c in self.conditions],
@@ -127,6 +131,7 @@ def _status(
             enforced(decision, table, effects),
             *(condition for part in parts for condition in part.conditions),
         ),
+        annotations=record(decision.policy.annotations),
     )
 
 

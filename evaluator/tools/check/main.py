@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from evaluator.core.catalog import shipped
 from evaluator.core.policy import parse
+from evaluator.core.policy.annotations import understand
 from evaluator.core.policy.types import Policy
 from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import manifests, metrics
@@ -97,6 +98,9 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
     live = ask(live_url, used) if live_url else NOTHING_KNOWN
     for checked_object in checked:
         if checked_object.policy:
+            checked_object.findings.errors += VOCABULARY.never_computed(
+                sorted(checked_object.policy.base_metrics), policies
+            )
             known = {
                 metric for metric in checked_object.policy.base_metrics if live.metric(metric).read
             }
@@ -165,12 +169,13 @@ def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
     policy = parse.parse(
         {**obj, "metadata": {**meta, "generation": 0, "uid": ""}}, vocabulary=VOCABULARY
     )
+    unknown = understand(meta, parse.declared_annotations(VOCABULARY))
     # Both checks report an invalid duration: once is enough.
     other_problems = [problem for problem in policy.problems if "not a duration" not in problem]
     findings = Findings(
         name,
         [*schema_errors, *(other_problems if schema_errors else policy.problems)],
-        list(advice(policy, obj)),
+        [*unknown.warnings, *advice(policy, obj)],
         list(describe(policy)),
         manifests.KIND,
         str(meta.get("namespace") or ""),

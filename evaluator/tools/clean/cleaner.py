@@ -14,6 +14,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import UNREADABLE, PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_labels import LabelApply
+from evaluator.core.policy.annotations import IN_FORCE
 from evaluator.core.writes.node_plan import Removal
 from plimsoll.ratelimit import TokenBucket
 
@@ -38,6 +39,7 @@ _WRITTEN = frozenset(
         "message",
         "violatingNodes",
         "enforcement",
+        IN_FORCE,
         "pods",
         "observedGeneration",
         "conditions",

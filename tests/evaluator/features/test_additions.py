@@ -94,7 +94,7 @@ FEATURE = Feature(
     name="cordon",
     options=FeatureOptions,
     wire=lambda core, options: Wired(),
-    vocabulary=Vocabulary(actions=(NodeActions(("cordon",), parse),)),
+    vocabulary=Vocabulary(actions=(NodeActions(("cordon",), parse, (UNTIL,)),)),
 )
 '''
 

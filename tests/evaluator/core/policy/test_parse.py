@@ -363,7 +363,7 @@ def test_invalid_rule_leaves_the_labels_of_the_others():
 
 def test_deschedule_needs_a_name_valid_as_a_label_key():
     found = parse({"deschedule": rules(GOOD), "dontschedule": rules(GOOD)}, name="x" * 64)
-    (problem,) = found.problems
+    problem, _unnameable = found.problems
     assert re.search("^deschedule: the policy's name cannot be a label key", problem)
     assert set(found.strategies) == {StrategyName.DONTSCHEDULE}
 
@@ -553,3 +553,31 @@ def test_policies_evaluated_per_pod_are_detected():
         parse({"dontschedule": rules(GOOD), "deschedule": rules(RISK)}).per_pod_metrics
         == frozenset()
     )
+
+
+@pytest.mark.parametrize(
+    ("metric", "way"),
+    [
+        (
+            "node_condition_gpu.nvidia.com/XID-79",
+            "write node_condition_gpu_nvidia_com_XID_79, with _",
+        ),
+        ("gpu.utilization", "write gpu_utilization, with _"),
+        ("example.com/disk.wear:peer_ratio", "write example_com_disk_wear:peer_ratio, with _"),
+        ("rate(node_cpu_seconds_total[5m])", "PromQL needs a recording rule (docs/rules.md)"),
+        ('up{job="node"}', "a name in --prometheusQueries"),
+        ("instance:node_cpu:ratio", "a name in --prometheusQueries"),
+        ("a / b", "PromQL needs a recording rule"),
+    ],
+)
+def test_message_about_a_metric_name_has_what_to_write(metric, way):
+    (problem,) = parse({"dontschedule": rules({**GOOD, "metricname": metric})}).problems
+    assert way in problem
+
+
+def test_policy_that_no_pod_can_name_has_a_problem():
+    name = "overload-" + "a" * 61
+    (problem,) = parse({"dontschedule": rules(GOOD)}, name=name).problems
+    assert problem.startswith("metadata.name: it has 70 characters, and a label has at most 63")
+    assert parse({"dontschedule": rules(GOOD)}, name="a" * 63).problems == ()
+    assert parse({"labeling": rules(labeling("a=1"))}, name=name).problems == ()

@@ -132,6 +132,7 @@ def test_body_conforms_to_the_crd(status, demo):
         "message": "no violation on 1 node",
         "violatingNodes": 0,
         "enforcement": "Enforce",
+        "annotationsInForce": [],
         "pods": {"following": 0, "ignored": 0},
         "observedGeneration": 7,
         "conditions": [

@@ -440,3 +440,34 @@ def test_taint_without_clear_after_is_a_warning(check):
     status, lines = check(acting({"dontschedule": [RULE]}, actions="taint"))
     assert status == 0
     assert any("warning: plimsoll.io/actions: taint: without clearAfter" in line for line in lines)
+
+
+SCORE = {"metricname": "violation_score_lemon", "operator": "GreaterThan", "target": 1}
+
+
+@pytest.mark.features("memory")
+def test_score_of_a_policy_without_memory_is_an_error(check):
+    uses, lemon = policy(dontschedule=[SCORE]), policy("lemon", dontschedule=[RULE])
+    status, lines = check(uses)
+    assert status == 1
+    nothing = "  error: nothing produces violation_score_lemon:"
+    assert f"{nothing} there is no policy ns/lemon" in lines
+    status, lines = check(uses, lemon)
+    assert status == 1
+    assert f"{nothing} policy ns/lemon has no annotation plimsoll.io/memory" in lines
+    lemon["metadata"]["annotations"] = {"plimsoll.io/memory": "30d"}
+    assert check(uses, lemon)[0] == 0
+
+
+def test_misspelt_annotation_is_an_error_and_an_unknown_one_a_warning(check):
+    given = policy(dontschedule=[RULE])
+    given["metadata"]["annotations"] = {"plimsoll.io/enforcment": "observe"}
+    given["metadata"]["labels"] = {"plimsoll.io/soon": "x"}
+    status, lines = check(given)
+    assert status == 1
+    similar = "unknown, similar: plimsoll.io/enforcement: the policy is only observed"
+    assert (
+        f"  error: annotation plimsoll.io/enforcment is {similar} until that is corrected" in lines
+    )
+    soon = "label plimsoll.io/soon is unknown to this version and changes nothing"
+    assert f"  warning: {soon}" in lines
