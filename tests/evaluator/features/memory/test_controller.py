@@ -420,7 +420,7 @@ async def test_observed_policy_holds_no_flapping_node_but_its_score_counts_when_
         assert not await world.decide()
         (condition,) = report.part(world.latest.policies[KEY]).conditions
         assert (condition.status, condition.reason) == ("False", "Observed")
-        assert report.listed(world.latest.policies[KEY]) == {"flapping": []}
+        assert report.listed(world.latest.policies[KEY]).flapping == []
         if not annotations:
             edited(world)
             assert not await world.decide()
