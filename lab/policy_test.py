@@ -260,7 +260,7 @@ def _differences(decision: Decision, nodes: NodeIndex, expected: Expectation) ->
     if expected.exp_nodes is not None:
         names = [STRATEGIES[expected.strategy]] if expected.strategy else [*decision.states]
         violated = union((decision.states[name].found.violated for name in names), nodes)
-        actual = nodes.at(violated)
+        actual = nodes.names_at(violated)
         if actual != sorted(expected.exp_nodes):
             yield f"exp_nodes: {_list(expected.exp_nodes)}, got: {_list(actual)}"
     if expected.exp_reasons is not None:

@@ -34,7 +34,7 @@ class ExampleReports:
         """Report on the objects of a page of the list."""
         seen = [name for name in self._objects if window.covers(name.partition("/")[0])]
         matching = sorted(name for name in seen if window.search in name)
-        entries = [(name, self._objects[name]) for name in window.of(matching)]
+        entries = [(name, self._objects[name]) for name in window.shown(matching)]
         shown = window.described(len(matching), len(seen))
         return Report(ExamplePage(window=shown), objects={"objects": entries})
 

@@ -91,7 +91,7 @@ class World:
     def held(self):
         names = NodeIndex(sorted(self.nodes))
         mask = Held(self.memories, epoch=0.0)(self.policy, names, NOW)
-        return [] if mask is None else names.at(mask)
+        return [] if mask is None else names.names_at(mask)
 
     def reported(self):
         """What statuses and pages say, as JSON."""

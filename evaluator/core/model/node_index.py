@@ -62,7 +62,7 @@ class NodeIndex(tuple[str, ...]):
             parts = [msgspec.json.encode(name).decode() for name in self]
         return np.array(parts, dtype=object)
 
-    def at(self, mask: Mask | Positions) -> list[str]:
+    def names_at(self, mask: Mask | Positions) -> list[str]:
         """Return the names where a mask is set, or at some positions."""
         names: list[str] = self._array[mask].tolist()
         return names
@@ -85,7 +85,7 @@ class NodeScores(NamedTuple):
 
     def pairs(self) -> Iterator[tuple[str, int]]:
         """Return names with scores."""
-        return zip(self.nodes.at(self.positions), self.scores.tolist(), strict=True)
+        return zip(self.nodes.names_at(self.positions), self.scores.tolist(), strict=True)
 
     def highest(self, most: int) -> "NodeScores":
         """Return at most so many, the highest first; among equal ones those that come first in the order of the nodes."""
@@ -116,7 +116,7 @@ class NodeMask:
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The names, in the order of the nodes."""
-        return tuple(self.nodes.at(self.mask))
+        return tuple(self.nodes.names_at(self.mask))
 
     @cached_property
     def members(self) -> frozenset[str]:

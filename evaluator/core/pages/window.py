@@ -40,7 +40,7 @@ class Window:
     given: Mapping[str, str] = field(default_factory=dict)
     """The values of further parameters that a section has."""
 
-    def of(self, entries: Sequence[T]) -> Sequence[T]:
+    def shown(self, entries: Sequence[T]) -> Sequence[T]:
         """Return the entries of the page; the last page if there are fewer."""
         begin = (self._within(len(entries)) - 1) * self.size
         return entries[begin : begin + self.size]

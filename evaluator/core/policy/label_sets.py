@@ -90,7 +90,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
             return ()
         if before.nodes is not self.nodes:
             return self.nodes
-        return self.nodes.at(self._differing(before.by_label))
+        return self.nodes.names_at(self._differing(before.by_label))
 
     def _differing(self, before: Mapping[tuple[str, str], NodeMask]) -> Mask:
         """Return the nodes whose labels differ from other `by_label` over the same nodes, shape (nodes,)."""
@@ -115,11 +115,11 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         if not read:
             return read
         unchanged = read.copy()
-        for node in self.nodes.at(self._differing(by_label)):
+        for node in self.nodes.names_at(self._differing(by_label)):
             unchanged.pop(node, None)
         return unchanged
 
-    def at(self, position: int) -> dict[str, str]:
+    def labels_at(self, position: int) -> dict[str, str]:
         """Return the labels of one node without sorting those of all."""
         return {key: value for key, value, nodes in self.assignments if nodes.mask[position]}
 
@@ -151,7 +151,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         position = self.nodes.position[node]
         if self._looked_up < _FEW_NODES:
             self._looked_up += 1
-            found = self.at(position)
+            found = self.labels_at(position)
         else:
             numbers, begins = self._numbers
             own = numbers[begins[position] : begins[position + 1]].tolist()
@@ -165,7 +165,7 @@ class LabelAssignments(Mapping[str, Mapping[str, str]]):
         return position is not None and bool(self.labelled[position])
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.nodes.at(self.labelled))
+        return iter(self.nodes.names_at(self.labelled))
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.labelled))

@@ -93,7 +93,7 @@ def best(found: NodeScores) -> Sequence[str]:
     if not found.scores.size:
         return ()
     top = found.positions[found.scores == found.scores.max()]
-    return found.nodes.at(top) if len(top) <= _MOST_BEST else ()
+    return found.nodes.names_at(top) if len(top) <= _MOST_BEST else ()
 
 
 def rank(rule: Rule, table: MetricTable, by: RankBy = RankBy.RANK) -> Ranking:

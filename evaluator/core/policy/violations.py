@@ -91,7 +91,7 @@ def reasons(policy: str, strategy: Strategy, nodes: NodeIndex, found: Violations
 
     It contains no reading: kube-scheduler writes the text to the pod, and retries a pod at once when it changes.
     """
-    names = nodes.at(found.violated)
+    names = nodes.names_at(found.violated)
     if not names:
         return {}
     texts, which = _texts(strategy, found)
@@ -162,7 +162,7 @@ class ViolationReasons(Mapping[str, str]):
     def _updated(self, earlier: dict[str, str], changed: Mask) -> dict[str, str]:
         """Return a copy of an earlier dict, with the changed nodes updated."""
         by_name = earlier.copy()
-        for name in self.nodes.nodes.at(changed & ~self.found.violated):
+        for name in self.nodes.nodes.names_at(changed & ~self.found.violated):
             by_name.pop(name, None)
         by_name.update(self.some(changed))
         return by_name
@@ -220,7 +220,7 @@ def some_reasons(reasons: Mapping[str, str], among: Mask, nodes: NodeIndex) -> M
     """Return the reasons of the violating nodes in a mask over `nodes`, without building those of the others."""
     if isinstance(reasons, ViolationReasons):
         return reasons.some(among)
-    return {name: reasons[name] for name in nodes.at(among) if name in reasons}
+    return {name: reasons[name] for name in nodes.names_at(among) if name in reasons}
 
 
 def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:

@@ -111,7 +111,7 @@ class NodeCauses:
         else:
             self._by_node.pop(node, None)
 
-    def of(self, metric: str, node: str, source: str) -> str:
+    def cause_of(self, metric: str, node: str, source: str) -> str:
         """Return the cause of a reading; empty if its agent does not report one, or it is of another source."""
         return self._by_node.get(node, {}).get(metric, "") if source in OF_AGENTS else ""
 

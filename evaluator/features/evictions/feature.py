@@ -78,7 +78,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         pace=EvictionRate(options.evict_period, options.evict_limit),
         cluster=cluster,
         namespace=core.namespace,
-        cause_of=core.causes.of,
+        cause_of=core.causes.cause_of,
     )
     report = controller.report
     woken = wakes(controller.wake, PlacementChanged, PolicyReportChanged)

@@ -294,7 +294,7 @@ def _crowded(
         return frozenset()
     largest = PlacedPod("largest", decision.policy.key, tuple(map(max, zip(*moving, strict=True))))
     nodes = decisions.table.nodes
-    return frozenset(nodes.at(placed.crowded(decision, decisions, largest)))
+    return frozenset(nodes.names_at(placed.crowded(decision, decisions, largest)))
 
 
 def evictable(decision: Decision, pods: Collection[Pod], cluster: ClusterView) -> list[Pod]:

@@ -27,7 +27,7 @@ class RefusedNodes(Effects):
         """Yield the effect of enforcing a policy now."""
         refused: Sequence[str] = ()
         if StrategyName.DONTSCHEDULE in decision.states:
-            refused = table.nodes.at(violators(decision.dontschedule, table.nodes))
+            refused = table.nodes.names_at(violators(decision.dontschedule, table.nodes))
         phrase = f"refuse new pods on {listed(refused, len(table.nodes))}"
         yield Effect("nodesRefused", phrase, refused)
 
@@ -44,7 +44,7 @@ class PodsAdd:
     def __init__(self, placements: Placements) -> None:
         self._placements = placements
 
-    def of(self, decision: Decision) -> PodsAddFields | None:
+    def fields(self, decision: Decision) -> PodsAddFields | None:
         """Return the field, if something was learned."""
         learned = learned_of(self._placements, decision.policy.key)
         return PodsAddFields(pods_add=learned) if learned else None
@@ -61,7 +61,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         publish=core.signals.publish,
     )
     metrics.count(core.placements)
-    page = PagePart(policy=PodsAdd(core.placements).of)
+    page = PagePart(policy=PodsAdd(core.placements).fields)
     nominations = Nominations(core.signals.publish)
     return Wired(
         reacts=(on(PolicyPodChanged, nominations.changed),),

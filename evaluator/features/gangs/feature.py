@@ -193,7 +193,7 @@ class GangReports:
         listed = await unhurried(gangs.queue(waiting))
         selected = [entry for entry in listed if window.search in entry.gang]
         head.window = window.described(len(selected), len(listed))
-        return Report(head, arrays={"gangs": window.of(selected)})
+        return Report(head, arrays={"gangs": window.shown(selected)})
 
     async def gang(self, name: str, window: Window | None = None) -> Report:
         """Report on a gang: its state and the reason, its pods, and where they fit; with the nodes of a page."""
@@ -212,7 +212,7 @@ class GangReports:
         head.window = window.described(len(shown), len(nodes))
         head.members_more = max(0, len(pods) - window.size)
         few = itertools.islice(pods, window.size)
-        return Report(head, objects={"members": few, "nodes": window.of(shown)})
+        return Report(head, objects={"members": few, "nodes": window.shown(shown)})
 
     def _ready(self) -> GangExplainer:
         if (explainer := self._explainer) is None:

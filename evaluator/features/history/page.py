@@ -111,7 +111,7 @@ class HistoryReports:
 
     def of_pod(self, name: str) -> PodPastFields:
         """Return the last decision for a pod."""
-        return PodPastFields(past=PodPast(decision=self._pods.of(name)))
+        return PodPastFields(past=PodPast(decision=self._pods.last_decision(name)))
 
     async def of_node(self, name: str, window: Window) -> NodePastFields:
         """Return the past of one node in each policy. Raises PageError."""
@@ -119,7 +119,9 @@ class HistoryReports:
         given, now = self.query(window), self._clock()
         since = given.since if given.since > 0 else now - _INTERVAL
         metrics = self._latest().table.prepared
-        kept = await unhurried(self._series.of(name, list(metrics), since, min(given.until, now)))
+        kept = await unhurried(
+            self._series.metrics_of(name, list(metrics), since, min(given.until, now))
+        )
         found = NodePast(
             **structs.asdict(past),
             series={metric: list(points) for metric, points in kept},

@@ -145,7 +145,7 @@ class PodDecisions:
                 self._placed(pod, node)
             yield
 
-    def of(self, pod: str) -> PodDecision | None:
+    def last_decision(self, pod: str) -> PodDecision | None:
         """Return the last decision of a pod; None if none is known."""
         kept = self._kept.get(pod)
         return None if kept is None else kept.decision()

@@ -217,7 +217,7 @@ class Series:
         numbers = [m.minutes[0].number for m in self._metrics.values() if m.minutes]
         return min(numbers, default=None)
 
-    def of(
+    def metrics_of(
         self, node: str, metrics: Sequence[str], since: float, until: float
     ) -> Iterator[tuple[str, Sequence[Point]]]:
         """Yield metrics of a node that are kept, with their minutes."""

@@ -184,7 +184,7 @@ def _worst(decisions: Decisions, query: Query, by: str) -> Steps[Mapping[str, in
     if by == "policy":
         return found
     positions = codes.nonzero()[0].tolist()
-    return dict(zip(nodes.at(codes > 0), codes[positions].tolist(), strict=True))
+    return dict(zip(nodes.names_at(codes > 0), codes[positions].tolist(), strict=True))
 
 
 def _present(

@@ -206,7 +206,7 @@ class LabelledNodes(Effects):
 
     def effects(self, decision: Decision, table: MetricTable) -> Iterator[Effect]:
         """Yield the effect of enforcing a policy now."""
-        labelled = table.nodes.at(assignments_of(decision.labels).labelled)
+        labelled = table.nodes.names_at(assignments_of(decision.labels).labelled)
         yield Effect("nodesLabelled", f"label {listed(labelled, len(table.nodes))}", labelled)
 
 

@@ -229,7 +229,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
     cluster = _Cluster(core)
     memories = cluster.memories
     epoch = time.time() - time.monotonic()
-    transitions = Transitions(core.writes, memories, cause_of=core.causes.of)
+    transitions = Transitions(core.writes, memories, cause_of=core.causes.cause_of)
     writer = memory_writer(core.writes, transitions, metrics.writes)
     report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
     parts = DecisionParts(

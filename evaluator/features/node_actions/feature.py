@@ -154,7 +154,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     )
     taints = taint_writer(core.writes, planner, metrics.taint_writes)
     of_policies = condition_writer(
-        core.writes, planner, metrics.condition_writes, cause_of=core.causes.of
+        core.writes, planner, metrics.condition_writes, cause_of=core.causes.cause_of
     )
     shown = Shown(planner)
     loops = [planner.run, taints.run, *([of_policies.run] if options.conditions else [])]

@@ -66,7 +66,7 @@ class ActionEffects(Effects):
             return
         states = (decision.states[name] for name in COMPLIANCE if name in decision.states)
         violating = union((state.found.violated for state in states), table.nodes)
-        names = table.nodes.at(violating)
+        names = table.nodes.names_at(violating)
         if TAINT in actions.kinds:
             limit = self._limit(actions, decision, violating, table)
             tainted = names[:limit]  # all begin to violate it when it is enforced: by name
@@ -112,7 +112,7 @@ def condition_conflicts(kind: str, owners: Mapping[str, Mask], nodes: NodeIndex)
     """Return a sentence for each field manager that owns a policy's condition on some nodes. `owners`: these nodes."""
     sentences = []
     for manager in sorted(owners)[:_MOST_MANAGERS]:
-        where = listed(nodes.at(owners[manager]), len(nodes))
+        where = listed(nodes.names_at(owners[manager]), len(nodes))
         owner = f"field manager {printable(manager)}" if manager else "another reporter"
         sentences.append(f"condition {kind} on {where} is owned by {owner}: not set")
     if (more := len(owners) - _MOST_MANAGERS) > 0:

@@ -50,7 +50,7 @@ class NodeReports:
     async def listed(self) -> Report:
         """Report on all nodes: the policies that they violate, and their labels."""
         nodes = await stepwise(
-            explain_nodes.nodes(self._decider.latest, cause_of=self._sources.causes.of)
+            explain_nodes.nodes(self._decider.latest, cause_of=self._sources.causes.cause_of)
         )
         return Report(NodeList(self._sources.waiting()), objects={"nodes": nodes})
 
@@ -60,9 +60,9 @@ class NodeReports:
         codes = await stepwise(explain_nodes.worst(decisions))
         names = decisions.table.nodes
         positions = await stepwise(states.chosen(codes, names, window))
-        shown = np.array(window.of(positions.tolist()), np.intp)
+        shown = np.array(window.shown(positions.tolist()), np.intp)
         rows = await stepwise(
-            explain_nodes.rows(decisions, codes, shown, self._cached, self._sources.causes.of)
+            explain_nodes.rows(decisions, codes, shown, self._cached, self._sources.causes.cause_of)
         )
         head = NodesPage(
             waiting_for=self._sources.waiting(),
@@ -84,7 +84,7 @@ class NodeReports:
                     readings,
                     now=sources.clock(),
                     since=sources.since,
-                    cause_of=sources.causes.of,
+                    cause_of=sources.causes.cause_of,
                 )
             )
         cached, parts = self._cached.get(name), sources.parts()
@@ -94,7 +94,7 @@ class NodeReports:
             node=name,
             ready=cached.ready_status if cached else None,
             cordoned=cached.spec.unschedulable if cached else None,
-            labels=assignments_of(decisions.labels).at(decisions.table.nodes.position[name]),
+            labels=assignments_of(decisions.labels).labels_at(decisions.table.nodes.position[name]),
             sources=list(sources.readings_from),
             written=extended(written, *(part.written(cached) for part in parts)),
             failing_rules=failing_on(sources.failing_rules, name, sources.clock()),
@@ -205,7 +205,7 @@ class PodReports:
                     readings,
                     now=now,
                     window=window,
-                    cause_of=sources.causes.of,
+                    cause_of=sources.causes.cause_of,
                 )
             )
         if explanation.head.policy and (named := decisions.policies.get(key) if key else None):
@@ -221,7 +221,7 @@ class PodReports:
         await unhurried([])
         rows = [
             listed_pod(pod)
-            for _, _, key in window.of(ordered)
+            for _, _, key in window.shown(ordered)
             if (pod := self._cluster.pods.objects.get(key)) is not None
         ]
         shown = window.described(len(ordered), total)
@@ -241,4 +241,4 @@ def _listed(pod: Pod, window: Window) -> tuple[bool, str, tuple[str, str]] | Non
 
 def _some(nodes: Mapping[str, N], window: Window | None) -> Sequence[tuple[str, N]]:
     entries = list(nodes.items())
-    return entries if window is None else window.of(entries)
+    return entries if window is None else window.shown(entries)

@@ -104,7 +104,7 @@ class PolicyReports:
         decisions = self._decider.latest
         known = [key for key in decisions.policies if window.covers(key.namespace)]
         keys = overview.matching(known, window.search)
-        shown = window.of(keys)
+        shown = window.shown(keys)
         with self._decider.readings() as readings:
             rows = await stepwise(
                 overview.policies(decisions, shown, readings, now=self._sources.clock())
@@ -193,7 +193,7 @@ class PolicyReports:
         names = decisions.table.nodes
         codes = await stepwise(states.states_of(decision, decisions.table))
         positions = await stepwise(states.chosen(codes, names, window))
-        shown = NodeIndex(names[position] for position in window.of(positions.tolist()))
+        shown = NodeIndex(names[position] for position in window.shown(positions.tolist()))
         explained = await self._explained(decisions, key, shown=shown)
         entries = await stepwise(
             states.with_states(
@@ -245,7 +245,7 @@ class PolicyReports:
                     effects=effects,
                     node=node,
                     shown=shown,
-                    cause_of=sources.causes.of,
+                    cause_of=sources.causes.cause_of,
                 )
             )
         if explanation is None:
@@ -273,7 +273,7 @@ class PolicyReports:
         wanted = [metric for metric in counts if window.search in metric]
         if window.state in explain_metrics.STATES:
             wanted = [metric for metric in wanted if counts[metric][window.state]]
-        shown = window.of(wanted)
+        shown = window.shown(wanted)
         rows = await unhurried(
             explain_metrics.rows(decisions, counts, shown, self._decider.similar.to)
         )

@@ -115,7 +115,7 @@ def of_policy(
     result = ScorerResult({dontschedule: refusals})
     if decision.ranking is not None:
         policy_filter = Opinion(POLICIES, dontschedule, "", weight, nodes, result)
-        left = nodes.at(_passing(nodes, (*others, policy_filter)))
+        left = nodes.names_at(_passing(nodes, (*others, policy_filter)))
         scores = np.zeros(len(nodes), dtype=np.int64)
         for name, score in decision.ranking.scores(left):
             scores[nodes.position[name]] = score
@@ -151,7 +151,7 @@ def _passing(nodes: NodeIndex, opinions: Iterable[Opinion]) -> Mask:
     left = nodes.all
     for opinion in opinions:
         for refusal in opinion.result.refusals.get(opinion.filter, ()):
-            left = left & ~_where(nodes, opinion.nodes.at(refusal.where))
+            left = left & ~_where(nodes, opinion.nodes.names_at(refusal.where))
     return left
 
 

@@ -84,7 +84,7 @@ def _violation(
     cause_of: CauseOf,
 ) -> tuple[str, str, str]:
     state = decision.states[name]
-    violated = table.nodes.at(state.found.violated)
+    violated = table.nodes.names_at(state.found.violated)
     if violated:
         by_missing = state.missing_violations
         suffix = f", {by_missing} of them because of missing readings" if by_missing else ""
@@ -96,7 +96,9 @@ def _violation(
     if strategy.all_of and strategy.impossible:
         return "False", "RuleLeftOut", "one of its rules was left out, so not all can hold"
     if decision.unreported:
-        nodes = listed(table.nodes.at(table.unreported(decision.policy.metrics)), len(table.nodes))
+        nodes = listed(
+            table.nodes.names_at(table.unreported(decision.policy.metrics)), len(table.nodes)
+        )
         return "Unknown", AWAITED, f"waiting for the first readings of {nodes}"
     if unknown := missing(decision, strategy):
         return "Unknown", "ReadingsMissing", "; ".join(missing_phrases(unknown, len(table.nodes)))
@@ -162,7 +164,7 @@ def enforced(decision: Decision, table: MetricTable, effects: Iterable[Effects])
     policy = decision.policy
     if not policy.observed:
         message = "the policy is enforced"
-        if labelled := table.nodes.at(assignments_of(decision.labels).labelled):
+        if labelled := table.nodes.names_at(assignments_of(decision.labels).labelled):
             nodes = listed(labelled, len(table.nodes))
             message += f"; when it is observed or deleted, its labels are taken off {nodes}"
         return PolicyCondition(ENFORCED, "True", "Enforced", message)
@@ -204,7 +206,7 @@ def peers_held_back(decision: Decision) -> PolicyPart:
         condition = PolicyCondition(PEERS_HELD_BACK, "False", "WithinLimit", text)
         return PolicyPart(conditions=(condition,), episodes={_HELD_BACK: False})
     nodes = masks[0].nodes
-    names = nodes.at(union((one.mask for one in masks), nodes))
+    names = nodes.names_at(union((one.mask for one in masks), nodes))
     text = f"{listed(names, len(nodes))} differ from their peers and are not accused: more than a tenth of a group does"
     condition = PolicyCondition(PEERS_HELD_BACK, "True", "TooManyDiffer", text)
     return PolicyPart(conditions=(condition,), episodes={_HELD_BACK: True})

@@ -48,7 +48,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         pods_of=pods.counts_of,
         similar_to=similar_to,
         parts_of=contributions.parts,
-        cause_of=core.causes.of,
+        cause_of=core.causes.cause_of,
         status_of=core.cluster.status_of,
         is_leader=may_report,
     )

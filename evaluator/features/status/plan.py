@@ -98,7 +98,7 @@ def _status(
 ) -> PolicyStatus:
     nodes = len(table.nodes)
     states = [s for name in COMPLIANCE if (s := decision.states.get(name)) is not None]
-    violating = table.nodes.at(union((s.found.violated for s in states), table.nodes))
+    violating = table.nodes.names_at(union((s.found.violated for s in states), table.nodes))
     problems = (
         *decision.problems,
         *(problem for part in parts for problem in part.problems),

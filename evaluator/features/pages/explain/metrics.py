@@ -163,7 +163,7 @@ def rows(
         masks = _masks(column)
         problem = decisions.table.column(metric).fault
         named = {
-            state: list(nodes.at(_first(masks[state])))
+            state: list(nodes.names_at(_first(masks[state])))
             for state in ("unread", "several", "notANumber", "stale")
             if counts[metric][state]
         }

@@ -48,13 +48,13 @@ class _ByNode:
             self._named.setdefault(position, []).append((name, value))
         self._counts[positions] += 1
 
-    def of(self, position: int) -> list[tuple[str, str]]:
+    def entries(self, position: int) -> list[tuple[str, str]]:
         """Return the entries of a node."""
         return self._named.get(position, [])
 
     def more(self, position: int) -> int:
         """Return how many entries of a node are not named."""
-        return int(self._counts[position]) - len(self.of(position))
+        return int(self._counts[position]) - len(self.entries(position))
 
 
 def nodes(
@@ -85,7 +85,7 @@ def _listed(
     by_name = {str(key): decision for key, decision in decisions.policies.items()}
     for position in among.nonzero()[0].tolist():
         policies: dict[str, list[str]] = {}
-        for policy, strategy in violated.of(position):
+        for policy, strategy in violated.entries(position):
             policies.setdefault(policy, []).append(strategy)
         causes = {
             cause: None
@@ -94,7 +94,7 @@ def _listed(
         }
         found = ListedNode(
             violates=policies,
-            labels=dict(labelled.of(position)),
+            labels=dict(labelled.entries(position)),
             violates_more=violated.more(position) or UNSET,
             labels_more=labelled.more(position) or UNSET,
         )
@@ -138,7 +138,7 @@ def node(
                     violated_seconds=violated_seconds(decision, name, since, now),
                     timers=timers.get(position, []),
                     awaited=name in decision.unreported,
-                    labels=assignments_of(decision.labels).at(position),
+                    labels=assignments_of(decision.labels).labels_at(position),
                     rules=list(_rules(decision, position)),
                     readings={
                         metric: known[metric].as_json(

@@ -111,7 +111,7 @@ def _shown(
         most = max(1, MOST_READINGS // max(1, rules))
         return order[:most], max(0, len(order) - most) or UNSET, UNSET
     chosen = [name for name in groups.get(window.state, order) if window.search in name]
-    return window.of(chosen), UNSET, window.described(len(chosen), len(order))
+    return window.shown(chosen), UNSET, window.described(len(chosen), len(order))
 
 
 def _policy(pod: Pod, context: PodContext) -> tuple[PodPolicy | None, bool]:

@@ -243,7 +243,7 @@ def _nodes(
                     metric: reading.as_json(now, cause_of(metric, node, reading.source))
                     for metric, reading in zip(metrics, row, strict=True)
                 },
-                labels=labels.at(labels.nodes.position[node]) if labels.assignments else {},
+                labels=labels.labels_at(labels.nodes.position[node]) if labels.assignments else {},
                 **{strategy: by_node.get(node) for strategy, by_node in reasons.items()},
             ),
         )

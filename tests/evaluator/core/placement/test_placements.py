@@ -296,7 +296,7 @@ def test_nodes_without_room_for_a_pod_more_are_crowded():
 
     def crowded():
         mask = world.placements.crowded(world.plain, world.decisions, world.pod("x", cpu=2000))
-        return world.nodes.at(mask)
+        return world.nodes.names_at(mask)
 
     assert crowded() == ["n00", "n01"]
     world.bind("p", "n02", cpu=1500)

@@ -94,7 +94,9 @@ def test_last_decision_is_kept_over_other_nodes(world):
     world.raises = True
     found = world.decide(b=2.0, c=2.0, d=2.0)
     assert [*found[ODD].dontschedule] == ["c"]
-    assert world.latest.table.nodes.at(found[ODD].states["dontschedule"].found.violated) == ["c"]
+    assert world.latest.table.nodes.names_at(found[ODD].states["dontschedule"].found.violated) == [
+        "c"
+    ]
     assert {*found[ODD].labels} == {"c"}
     assert {*found[EVEN].dontschedule} == {"b", "c", "d"}
 

@@ -49,7 +49,7 @@ class World:
     def held_back(self):
         state = self.before.policies[KEY].states[StrategyName.DONTSCHEDULE]
         masks = [one.mask for one in state.held_back.values()]
-        return self.before.table.nodes.at(np.logical_or.reduce(masks)) if masks else []
+        return self.before.table.nodes.names_at(np.logical_or.reduce(masks)) if masks else []
 
 
 def even(count, value=10.0):

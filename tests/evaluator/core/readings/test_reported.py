@@ -20,10 +20,10 @@ OTHER = RULE._replace(rule="b")
 def test_only_readings_of_agents_have_a_cause(source: str, cause: str) -> None:
     causes = NodeCauses()
     causes.report("node-a", {"health": "gpu: UUID=GPU-1"})
-    assert causes.of("health", "node-a", source) == cause
-    assert not causes.of("health", "node-b", source)
+    assert causes.cause_of("health", "node-a", source) == cause
+    assert not causes.cause_of("health", "node-b", source)
     causes.report("node-a", {})
-    assert not causes.of("health", "node-a", source)
+    assert not causes.cause_of("health", "node-a", source)
 
 
 class Index(FailingRuleIndex):

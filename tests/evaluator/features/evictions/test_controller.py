@@ -79,7 +79,7 @@ class Evicting:
                 placed=placed,
             ),
             clock=self.clock,
-            cause_of=self.causes.of,
+            cause_of=self.causes.cause_of,
         )
         self.cluster.signals.connect(wakes(self.evictor.wake, PlacementChanged))
         self.watchers = [

@@ -78,7 +78,7 @@ def test_decision_has_the_readings_of_that_moment(world):
     world.read(9000.0)
     world.now += 1
     list(world.pods.steps())
-    assert to_builtins(world.pods.of("ns/web")) == {
+    assert to_builtins(world.pods.last_decision("ns/web")) == {
         "at": "2023-11-14T22:13:20.000Z",
         "policy": "ns/demo",
         "generation": 1,
@@ -100,7 +100,7 @@ def test_decision_has_the_readings_of_that_moment(world):
     }
     world.nodes["ns/web"] = "node-a"
     list(world.pods.steps())
-    found = world.pods.of("ns/web")
+    found = world.pods.last_decision("ns/web")
     assert (found.chosen, found.readings) == ("node-a", {"m_bytes": 9000.0})
     [record] = [
         one.fields
@@ -138,8 +138,8 @@ def test_flood_of_pods_stays_within_the_bound(world):
         assert tracemalloc.get_traced_memory()[0] <= 3 << 20
     finally:
         tracemalloc.stop()
-    assert world.pods.of("ns/2996") is not None  # a short one, just now
-    assert world.pods.of("ns/7") is None
+    assert world.pods.last_decision("ns/2996") is not None  # a short one, just now
+    assert world.pods.last_decision("ns/7") is None
 
 
 @alone
@@ -165,4 +165,4 @@ def test_answers_about_policies_that_are_gone_are_ignored(world):
     world.pods.answered(Answered("ns/x", PolicyKey("ns", "no"), world.decisions, len(NODES), {}))
     world.prioritize({"node-a": 1}, "ns/y")
     list(world.pods.steps())
-    assert world.pods.of("ns/x") is world.pods.of("ns/y") is None
+    assert world.pods.last_decision("ns/x") is world.pods.last_decision("ns/y") is None

@@ -39,7 +39,7 @@ def decisions(nodes, **metrics):
 
 
 def points(series, node, metric, since=0.0):
-    found = dict(series.of(node, [metric], since, math.inf))
+    found = dict(series.metrics_of(node, [metric], since, math.inf))
     return [(p.at, p.low, p.mean, p.high) for p in found.get(metric, ())]
 
 

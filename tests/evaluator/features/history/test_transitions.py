@@ -179,7 +179,7 @@ def test_history_equals_the_decision_log_through_edits_and_restarts(parsed, rule
 def test_violation_names_the_device_and_its_end_only_the_rule(parsed, rule):
     store, causes = Store(stale_after=15.0, started=0.0), NodeCauses()
     store.subscribe(["m"])
-    evaluator = Evaluator(store, causes.of)
+    evaluator = Evaluator(store, causes.cause_of)
     policies = [parsed("demo", dontschedule=[rule("m GreaterThan 5")])]
     found = []
     for now, value in ((0.0, 1.0), (1.0, 9.0), (2.0, 1.0)):

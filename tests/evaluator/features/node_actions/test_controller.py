@@ -176,7 +176,7 @@ def test_message_of_a_condition_names_the_device_of_the_reading():
     causes = NodeCauses()
     causes.report("a", {"m": "gpu: UUID=GPU-1"})
     messages = [
-        violation_message(decisions.policies[made.key], decisions.table, node, causes.of)
+        violation_message(decisions.policies[made.key], decisions.table, node, causes.cause_of)
         for node in "ab"
     ]
     assert messages == [

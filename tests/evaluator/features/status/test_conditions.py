@@ -142,7 +142,7 @@ def test_violation_names_the_devices_of_the_first_nodes(parsed, above):
         causes.report(node, {} if node == "n2" else {"m": f"gpu: UUID=GPU-{node}"})
     decisions = decide([policy], nodes, store, now=NOW)
     decision = decisions.policies[policy.key]
-    made = conditions(decision, decisions.table, (), cause_of=causes.of)
+    made = conditions(decision, decisions.table, (), cause_of=causes.cause_of)
     (violated,) = [one.message for one in made if one.type == "DontScheduleViolated"]
     assert violated == (
         "violated on 5 of 6 nodes (n1, n2, n3, n4, n5); n1: gpu: UUID=GPU-n1; n3: gpu: UUID=GPU-n3; n4: gpu: UUID=GPU-n4"

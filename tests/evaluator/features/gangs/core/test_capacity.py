@@ -64,7 +64,7 @@ class World:
 
     def allowed(self, pod: PodRecord, tracker: CapacityTracker | None = None) -> list[str]:
         capacity, asked = (tracker or self.tracker).capacity(), shape(pod)
-        return capacity.nodes.at(capacity.allowed(asked.where, asked.policy))
+        return capacity.nodes.names_at(capacity.allowed(asked.where, asked.policy))
 
 
 def node(
@@ -247,8 +247,8 @@ def test_earlier_snapshot_keeps_its_nodes(world: World) -> None:
     world.cluster.nodes.drop(node("a"))
     world.node("d")
     now = world.tracker.capacity()
-    assert now.nodes.at(now.allowed(asked.where, None)) == ["b", "c", "d"]
-    assert before.nodes.at(before.allowed(asked.where, None)) == ["b", "c"]
+    assert now.nodes.names_at(now.allowed(asked.where, None)) == ["b", "c", "d"]
+    assert before.nodes.names_at(before.allowed(asked.where, None)) == ["b", "c"]
 
 
 def test_results_are_cached_and_dropped_with_their_last_pod(
