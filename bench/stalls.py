@@ -82,9 +82,9 @@ class RecordedHistory:
         self.reports = HistoryReports(
             history,
             series,
-            decider.newest,
+            lambda: decider.latest,
             Live(history, tuple),
-            PodDecisions(history, decider.newest, str, _HISTORY // 16),
+            PodDecisions(history, lambda: decider.latest, str, _HISTORY // 16),
             started=time.time(),
             clock=time.time,
         )

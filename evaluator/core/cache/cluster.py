@@ -186,10 +186,6 @@ class ClusterCache:
             self._last_names = self._names
         return self._names
 
-    def node_names(self) -> NodeIndex:
-        """Return the sorted names of all nodes."""
-        return self.names
-
     def allocatable(self, node: str) -> Allocatable | None:
         """Return the allocatable resources of a node; None if they are unknown."""
         found = self.nodes.objects.get(node)

@@ -199,17 +199,9 @@ class DecisionLoop:
         """The current decisions, even if not ready (for `/explain`)."""
         return self._decisions
 
-    def why_stopping(self) -> Sequence[str]:
-        """Return why this replica stops; empty if it does not."""
-        return self._stopping
-
     def is_ready(self) -> bool:
         """Return whether this replica has decisions that may be used."""
         return not self.waiting_for
-
-    def newest(self) -> Decisions:
-        """Return the current decisions, even if not ready."""
-        return self._decisions
 
     def readings(self) -> AbstractContextManager[Readings]:
         """Return the readings as they are now; they may be newer than the current decisions."""

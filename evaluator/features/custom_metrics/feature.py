@@ -132,10 +132,6 @@ class ServedMetrics:
             return self._exact
         return self._exact.union(self._found, filter(self._matching.matches, self._conditions()))
 
-    def listed(self) -> tuple[str, ...] | None:
-        """Return the served metrics, sorted; None before the first decision."""
-        return self.names
-
     def found(self, names: Iterable[str]) -> bool:
         """Add names of an agent that match the patterns; returns whether one is new."""
         new = [name for name in names if name not in self._found and self._matching.matches(name)]
@@ -175,8 +171,8 @@ class CustomMetricsPort:
         self._by_namespace = PodsByNamespace()
         current = CurrentReadings(
             readings,
-            cluster.node_names,
-            decider.newest,
+            lambda: cluster.names,
+            lambda: decider.latest,
             clock=time.monotonic,
             wall=time.time,
             derived=derived,
@@ -190,7 +186,7 @@ class CustomMetricsPort:
                 clock=time.monotonic,
             ),
             own_metrics,
-            served=served.listed,
+            served=lambda: served.names,
             missing=self._missing,
             unready=self._unready,
         )

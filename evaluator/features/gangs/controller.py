@@ -133,16 +133,12 @@ class GangController:
         self._waited_for: Sequence[str] = (UNLISTED,)
         self._excluded_nodes: Sequence[tuple[object, ...]] = ()
         self._publish = publish
-        bind_gauges(metrics, index, self.newest, clock)
+        bind_gauges(metrics, index, lambda: self.decisions, clock)
 
     @property
     def decisions(self) -> GangDecisions:
         """The latest decision, with its executed releases; empty on followers."""
         return self._decisions if self._is_leader() else GangDecisions()
-
-    def newest(self) -> GangDecisions:
-        """Return the latest decision, as `decisions`."""
-        return self.decisions
 
     def undecided(self) -> Sequence[str]:
         """Return why no decisions are made now; empty if they are."""

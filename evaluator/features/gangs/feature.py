@@ -77,7 +77,7 @@ class GangManager:
         pace: Pace = PACE,
     ) -> None:
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
-        tracker = CapacityTracker(cluster, inventory, decider.newest)
+        tracker = CapacityTracker(cluster, inventory, lambda: decider.latest)
         self.gang_controller = GangController(
             Ungater(api, metrics, count_all=options.gang_count_all),
             self.index,
@@ -94,7 +94,7 @@ class GangManager:
         self.diagnoser = Diagnoser(
             api,
             self._gangs,
-            self.gang_controller.newest,
+            lambda: self.gang_controller.decisions,
             is_leader=fence.is_leader,
             publish=publish,
         )
@@ -103,14 +103,14 @@ class GangManager:
             api,
             metrics,
             self._gangs,
-            self.gang_controller.newest,
+            lambda: self.gang_controller.decisions,
             self.diagnoser.blockers,
             self.index.native,
             is_leader=fence.is_leader,
         )
         self.gang_explainer = GangExplainer(
             self._gangs,
-            self.gang_controller.newest,
+            lambda: self.gang_controller.decisions,
             tracker.capacity,
             options.gang_timings,
             time.time,

@@ -115,13 +115,13 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     of_series, of_pods = (int(share * options.history_size) for share in (_SERIES, _PODS))
     size = options.history_size - of_series - of_pods
     history = History(size, options.history_age, core.contributions.action_kinds())
-    series, decided = Series(of_series), core.loop.newest
-    pods = PodDecisions(history, decided, cluster.node_of, of_pods)
-    live = Live(history, core.loop.why_stopping)
+    series, loop = Series(of_series), core.loop
+    pods = PodDecisions(history, lambda: loop.latest, cluster.node_of, of_pods)
+    live = Live(history, lambda: loop.stopping)
     reports = HistoryReports(
         history if options.history else None,
         series,
-        decided,
+        lambda: loop.latest,
         live,
         pods,
         started=time.time(),

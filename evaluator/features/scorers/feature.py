@@ -187,7 +187,7 @@ def wire(core: Core, options: ScorerOptions) -> Wired:
     parts = DecisionParts(
         layer=partial(ScorerMetrics, scoring=host.scoring), required=host.metrics_used
     )
-    explainer = host.pod_explainer(core.cluster.pods.objects, core.loop.newest)
+    explainer = host.pod_explainer(core.cluster.pods.objects, lambda: core.loop.latest)
     shown = _Shown(scorers, explainer)
     loops: list[Loop] = [learned.controller.run] if learned.controller else []
     return Wired(

@@ -33,9 +33,6 @@ class Decided:
     def __init__(self):
         self.latest, self.waiting_for = Decisions(), []
 
-    def newest(self):
-        return self.latest
-
 
 class Replica:
     """An evaluator's gang controller with its own watches. `decided` replaces the decisions on policies."""
