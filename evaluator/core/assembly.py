@@ -123,6 +123,7 @@ class Core:
             is_leader=self.fence.is_leader,
             publish=self.signals.publish,
             isolation=self.isolation,
+            undone=self.metrics.writes_undone,
         )
         self._agents: AgentServer | None = None
         self.port_restarts = PortRestarts(self.metrics.agents_port_restarts.inc)

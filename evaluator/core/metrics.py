@@ -94,6 +94,12 @@ class Metrics:
             ["part"],
             registry=self.registry,
         )
+        self.writes_undone = Counter(
+            "plimsoll_node_writes_undone",
+            "Writes of nodes that another client undid, by what was written: the node needs the same write again.",
+            ["what"],
+            registry=self.registry,
+        )
         self.decide_seconds = Histogram(
             "plimsoll_decide_duration_seconds",
             "Time to evaluate every policy against every reading once.",

@@ -46,8 +46,13 @@ class _OwnedStatus(msgspec.Struct):
     conditions: dict[str, msgspec.Raw] | None = msgspec.field(default=None, name="f:conditions")
 
 
+class _OwnedSpec(msgspec.Struct):
+    taints: Any = msgspec.field(default=None, name="f:taints")
+
+
 class _OwnedFields(msgspec.Struct):
     metadata: _OwnedMeta | None = msgspec.field(default=None, name="f:metadata")
+    spec: _OwnedSpec | None = msgspec.field(default=None, name="f:spec")
     status: _OwnedStatus | None = msgspec.field(default=None, name="f:status")
 
 
@@ -72,6 +77,12 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         status = self.fields_v1 and self.fields_v1.status
         found = map(_condition_type, (status and status.conditions) or ())
         return frozenset(intern(kind) for kind in found if kind)
+
+    @property
+    def has_taints(self) -> bool:
+        """Whether the manager owns the list of taints, which has one owner."""
+        fields = self.fields_v1
+        return fields is not None and fields.spec is not None and fields.spec.taints is not None
 
     def applied(self, subresource: str = "") -> bool:
         """Whether the manager owns the fields by server-side apply, not by an update."""

@@ -15,7 +15,7 @@ import msgspec
 
 from evaluator.core.model import resources
 from evaluator.core.model.names import ManagedFields, ObjectMeta
-from evaluator.core.model.node_labels import NodeLabels
+from evaluator.core.model.node_labels import FIELD_MANAGER, NodeLabels
 from evaluator.core.model.resources import USAGE_ANNOTATIONS, Allocatable, ExtendedResources
 from plimsoll import rfc3339
 
@@ -209,10 +209,18 @@ class NodeMeta(ObjectMeta, rename="camel"):
     annotations_kept: tuple[str, ...] = ()
     """Keys and texts of the annotations with our prefix in turn: pairs would take twice the memory."""
     condition_owners: ConditionOwners = ()
+    taints_manager: str = ""
+    """The other field manager that owns the list of taints; empty if none does."""
 
     def __post_init__(self) -> None:
         if self.managed_fields is not None:
             self.condition_owners = _condition_owners(self.managed_fields)
+            others = (
+                e.manager
+                for e in self.managed_fields
+                if e.has_taints and e.manager != FIELD_MANAGER
+            )
+            self.taints_manager = intern(next(others, ""))
         super().__post_init__()
         if self.annotations is not None:
             if any(key in self.annotations for key in USAGE_ANNOTATIONS):

@@ -6,7 +6,7 @@ API server removes our other labels.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 FIELD_MANAGER = "plimsoll"
 PREFIX = "telemetry.aware.scheduling."
@@ -67,6 +67,8 @@ class LabelApply:
     node: str
     uid: str
     labels: Mapping[str, str]
+    fields: frozenset[str] = field(default=frozenset(), compare=False)
+    """The keys that the node lacks or has otherwise."""
 
     @property
     def shown(self) -> str:
@@ -106,4 +108,7 @@ def compare(node: str, seen: NodeLabels, desired: Mapping[str, str]) -> LabelCom
     conflicting = {conflict.key for conflict in conflicts}
     ours = {key: value for key, value in desired.items() if key not in conflicting}
     agrees = {key: current.get(key) for key in owned} == ours
-    return LabelComparison(None if agrees else LabelApply(node, seen.uid, ours), conflicts)
+    if agrees:
+        return LabelComparison(None, conflicts)
+    fields = frozenset(k for k, v in ours.items() if k not in owned or current.get(k) != v)
+    return LabelComparison(LabelApply(node, seen.uid, ours, fields), conflicts)

@@ -46,6 +46,12 @@ class ConditionApply:
         """The conditions, for the log."""
         return ",".join(f"{kind}={state}" for kind, state in sorted(self.states.items())) or "none"
 
+    @property
+    def fields(self) -> frozenset[str]:
+        """The types of the conditions that the node lacks or has in another state."""
+        own = {kind: condition.state for kind, condition in self.before.items()}
+        return frozenset(kind for kind, state in self.states.items() if own.get(kind) != state)
+
     def without(self, types: Set[str]) -> "ConditionApply":
         """Return the apply that leaves conditions of these types to others."""
         states = {kind: state for kind, state in self.states.items() if kind not in types}

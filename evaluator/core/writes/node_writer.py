@@ -4,7 +4,7 @@ import asyncio
 import heapq
 import random
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -22,12 +22,14 @@ from evaluator.core.signals import (
     ActionKind,
     Decided,
     LeadershipGained,
+    PolicyReportChanged,
     Publish,
     Reaction,
     unheard,
     wakes,
 )
 from evaluator.core.writes.node_plan import Desired, NodePlan
+from evaluator.core.writes.undone import NodeWrite, Undone, UndoneWrites, unknown
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
@@ -49,15 +51,6 @@ _ALL = ""
 log = logs.get(__name__)
 
 
-class NodeWrite(Protocol):
-    """A write of one node."""
-
-    @property
-    def shown(self) -> str:
-        """What the node has afterwards, for the log."""
-        ...
-
-
 W = TypeVar("W", bound=NodeWrite)
 
 
@@ -75,11 +68,17 @@ def _uncounted() -> Isolation:
     return Isolation(Counter("internal_errors", "Internal errors.", ["part"], registry=None))
 
 
+def _undone() -> Counter:
+    """Return a counter of undone writes that no registry exports."""
+    return Counter("undone", "Undone writes.", ["what"], registry=None)
+
+
 @dataclass(frozen=True, kw_only=True)
 class WriteContext:
     """What controllers that write while this replica leads need of the core, made in `evaluator/core/assembly.py`.
 
-    `bucket` permits writes of nodes, of all features together. `rng` is for jitter.
+    `bucket` permits writes of nodes, of all features together. `undone` counts writes that other clients undo, by what is
+    written. `rng` is for jitter.
     """
 
     kube: Kube
@@ -89,6 +88,7 @@ class WriteContext:
     is_leader: Callable[[], bool] = _always
     publish: Publish = unheard
     isolation: Isolation = field(default_factory=_uncounted)
+    undone: Counter = field(default_factory=_undone)
     rng: random.Random = field(default_factory=random.Random)  # jitter, not a secret
 
 
@@ -138,13 +138,14 @@ class NodeWriter(Generic[W]):
         writes: Counter,
         ready: Callable[[], bool] = _always,
         compared: Callable[[], None] = _nothing,
+        manager_of: Callable[[Node], str] = unknown,
     ) -> None:
         """`what` is written, for log lines. `writes` counts writes by their result: ok or error.
 
         `plan` returns what all nodes should have; the same object while nothing changes. `compare` returns the write that
         a node needs, by its name, its last known state and what it should have; None if it needs none. `send` writes to a
         node and returns it; raises KubeError. Nothing is written until `ready`. `compared` is called after nodes were
-        compared.
+        compared. `manager_of` returns the other field manager that a node shows; empty if it shows none.
         """
         self._what = what
         self._desired = plan
@@ -170,6 +171,10 @@ class NodeWriter(Generic[W]):
         """Nodes to write next, in order."""
         self._under_way: set[str] = set()
         self._failing: dict[str, _Failing] = {}
+        self._manager_of = manager_of
+        self._undone = UndoneWrites(
+            context.rng.random, context.undone.labels(what).inc, manager_of=manager_of
+        )
         self._tries: list[tuple[float, str]] = []
         """A heap of retry times (seconds, monotonic) and nodes."""
 
@@ -177,6 +182,10 @@ class NodeWriter(Generic[W]):
     def idle(self) -> bool:
         """Whether no write is in flight."""
         return not self._under_way
+
+    def undone(self) -> Sequence[Undone]:
+        """Return the fields of nodes that another client takes away again and again."""
+        return self._undone.latest
 
     def wake(self, node: str | None = None) -> None:
         """Reconcile soon; `node`: it changed."""
@@ -187,6 +196,7 @@ class NodeWriter(Generic[W]):
     def start_over(self) -> None:
         """This replica became leader: drop old backoffs and compare all nodes."""
         self._failing.clear()
+        self._undone.clear()
         for node in self._cluster.nodes.objects:
             self._plan.changed(node)
         self.wake()
@@ -256,6 +266,9 @@ class NodeWriter(Generic[W]):
                 self._consider(node, now)
             await asyncio.sleep(0)
         self._compared()
+        if self._undone.changed:
+            self._undone.changed = False
+            self._publish(PolicyReportChanged())
 
     def _isolated(self, node: str, find: Callable[[], W | None]) -> W | None:
         """Return the write that a node needs; None too where that cannot be found, and while the node is left alone."""
@@ -275,14 +288,32 @@ class NodeWriter(Generic[W]):
 
         Nodes in backoff and nodes with a write in flight are not queued: that write may be all that is needed.
         """
-        planned = node in self._plan.writes
-        if not planned:
+        write, known = self._plan.writes.get(node), self._cluster.nodes.objects.get(node)
+        if write is None or known is None:
             self._failing.pop(node, None)
-        failing = self._failing.get(node)
-        if planned and node not in self._under_way and (failing is None or failing.at <= now):
+            self._undone.holds(node, now, exists=known is not None)
+            self._queue.pop(node, None)
+        elif self._is_free(node, known, write, now):
             self._queue[node] = None
         else:
             self._queue.pop(node, None)
+
+    def _is_free(self, name: str, node: Node, write: W, now: float) -> bool:
+        """Return whether a node is neither written now nor in backoff after a failed or undone write."""
+        failing = self._failing.get(name)
+        if name in self._under_way or (failing is not None and failing.at > now):
+            return False
+        delay = self._undone.note(name, node, write, now)
+        if delay:
+            self._retry(name, delay)
+            self._not_written.log(
+                f"{self._what} undone by another client, written again later",
+                node=name,
+                fields=",".join(sorted(write.fields)),
+                manager=self._manager_of(node) or "unknown",
+                delay=round(delay, 2),
+            )
+        return not self._undone.is_delayed(name, write, now)
 
     async def _take_slot(self) -> None:
         """Wait for a write slot and a token; both are kept until used."""
@@ -314,6 +345,8 @@ class NodeWriter(Generic[W]):
     def _applied(self, name: str, write: W, node: Node) -> None:
         self._failing.pop(name, None)
         self._part.succeeded(name)
+        if holds := self._undone.wrote(name, write, node, time.monotonic()):
+            self._retry(name, holds)
         self._writes.labels("ok").inc()
         shown = write.shown
         self._written.log(f"{self._what} written", node=name, **{self._what: shown})

@@ -26,6 +26,7 @@ from evaluator.core.signals import NodeLabelsChanged, PolicyReportChanged, Publi
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import Removal
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext, while_leading
+from evaluator.core.writes.undone import problems as undone_problems
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 
@@ -169,9 +170,24 @@ class LabelConflicts:
         self._metrics.label_conflicts.set(len(self.latest))
         self._publish(PolicyReportChanged())
 
+    def problems(self, decision: Decision) -> tuple[str, ...]:
+        """Return a sentence for each conflict of a policy."""
+        return problems(self._by_label.conflicts(decision))
+
+
+class Shown:
+    """What statuses, Events and pages say of the labels of a policy."""
+
+    def __init__(self, conflicts: LabelConflicts, writer: NodeWriter[LabelApply]) -> None:
+        self._conflicts = conflicts
+        self._writer = writer
+
     def part(self, decision: Decision) -> PolicyPart:
-        """Return the part of a policy's status that names its conflicts."""
-        return PolicyPart(varying_problems=problems(self._by_label.conflicts(decision)))
+        """Return the part of a policy's status that names conflicts with other field managers, and undone writes."""
+        labels, nodes = decision.labels, assignments_of(decision.labels).nodes
+        undone = (one for one in self._writer.undone() if one.field in labels.get(one.node, ()))
+        said = (*self._conflicts.problems(decision), *undone_problems("label", undone, len(nodes)))
+        return PolicyPart(varying_problems=said)
 
 
 def label_writer(
@@ -231,7 +247,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         reacts=reacts,
         loops=[writer.run],
         effects=LabelledNodes(),
-        policy_part=conflicts.part,
+        policy_part=Shown(conflicts, writer).part,
     )
 
 

@@ -50,6 +50,7 @@ class MemoryWrite:
 
     node: str
     shown: str
+    fields: frozenset[str] = frozenset({ANNOTATION})
 
 
 def memory_writer(

@@ -33,6 +33,7 @@ def taint_writer(
         send=TaintSender(context.kube, planner).send,
         writes=writes,
         ready=lambda: planner.ready,
+        manager_of=lambda node: node.metadata.taints_manager,
     )
 
 

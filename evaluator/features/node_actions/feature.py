@@ -16,7 +16,10 @@ from evaluator.core.policy_status import PolicyPart
 from evaluator.core.signals import Decided, LeadershipGained, NodeActionsChanged, on_node, wakes
 from evaluator.core.wiring import Wired
 from evaluator.core.writes import conditions
+from evaluator.core.writes.conditions import ConditionApply
 from evaluator.core.writes.node_plan import NodeOperations, Removal
+from evaluator.core.writes.node_writer import NodeWriter
+from evaluator.core.writes.undone import problems as undone_problems
 from evaluator.features.node_actions import names, writes
 from evaluator.features.node_actions.annotations import NODE_ACTIONS, TaintsAndConditions
 from evaluator.features.node_actions.controller import condition_writer, taint_writer
@@ -35,7 +38,12 @@ from evaluator.features.node_actions.planner import (
 )
 from evaluator.features.node_actions.report import ActionEffects, part
 from evaluator.features.node_actions.types import ActionSettings
-from evaluator.features.node_actions.writes import Records, compare_taints, own_taints
+from evaluator.features.node_actions.writes import (
+    NodePatch,
+    Records,
+    compare_taints,
+    own_taints,
+)
 from plimsoll.flags import option
 
 
@@ -92,8 +100,15 @@ class NodeActionOptions(FeatureOptions):
 class Shown:
     """What pages, statuses and Events show of the plan."""
 
-    def __init__(self, planner: NodeActionPlanner) -> None:
+    def __init__(
+        self,
+        planner: NodeActionPlanner,
+        taints: NodeWriter[NodePatch],
+        conditions: NodeWriter[ConditionApply],
+    ) -> None:
         self._planner = planner
+        self._taints = taints
+        self._conditions = conditions
 
     def known(self) -> bool:
         """Return whether there is a plan."""
@@ -101,7 +116,19 @@ class Shown:
 
     def part(self, decision: Decision) -> PolicyPart:
         """Return the part of a policy's status."""
-        return part(self._planner.latest.policies.get(decision.policy.key))
+        actions = self._planner.latest.policies.get(decision.policy.key)
+        return part(actions, self._undone(decision))
+
+    def _undone(self, decision: Decision) -> tuple[str, ...]:
+        """Return a sentence for each action of a policy that another client undoes."""
+        key, plan = decision.policy.key, self._planner.latest
+        taint, total = names.taint_key(self._planner.settings.prefix, key), len(plan.nodes)
+        taints = (one for one in self._taints.undone() if one.field == taint)
+        conditions = (one for one in self._conditions.undone() if plan.owners.get(one.field) == key)
+        return (
+            *undone_problems("taint", taints, total),
+            *undone_problems("condition", conditions, total),
+        )
 
     def page(self) -> PagePart:
         """Return the part of pages."""
@@ -119,7 +146,7 @@ class Shown:
             limit=plan.limit if plan and limited else None,
             acted=plan.acted if plan and limited else None,
             held_back=plan.held_back if plan and limited else None,
-            problems=[*plan.problems, *plan.conflicts] if plan else [],
+            problems=[*plan.problems, *plan.conflicts, *self._undone(decision)] if plan else [],
         )
         return ActionsFields(actions=shown)
 
@@ -156,7 +183,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     of_policies = condition_writer(
         core.writes, planner, metrics.condition_writes, cause_of=core.causes.cause_of
     )
-    shown = Shown(planner)
+    shown = Shown(planner, taints, of_policies)
     loops = [planner.run, taints.run, *([of_policies.run] if options.conditions else [])]
     return Wired(
         reacts=(

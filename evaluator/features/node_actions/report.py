@@ -38,12 +38,12 @@ LIMIT_CLEARED = EventSpec(
 _LIMITED = Episode(NODE_LIMIT_REACHED, LIMIT_REACHED, LIMIT_CLEARED)
 
 
-def part(actions: PolicyActions | None) -> PolicyPart:
-    """Return what the status and Events of a policy say about its actions; None: it has none."""
+def part(actions: PolicyActions | None, undone: tuple[str, ...] = ()) -> PolicyPart:
+    """Return what the status and Events of a policy say about its actions; None: it has none. `undone`: by other clients."""
     held_back = actions is not None and actions.held_back > 0
     return PolicyPart(
         problems=actions.problems if actions else (),
-        varying_problems=actions.conflicts if actions else (),
+        varying_problems=(*(actions.conflicts if actions else ()), *undone),
         conditions=limit_conditions(actions),
         episodes={_LIMITED: held_back},
     )

@@ -50,6 +50,11 @@ class NodePatch:
     shown: str
     """Our taints afterwards, for the log."""
 
+    @property
+    def fields(self) -> frozenset[str]:
+        """The keys of the taints that the node lacks."""
+        return frozenset(key for key, _ in self.adds)
+
 
 def own_taints(node: Node, prefixes: tuple[str, ...]) -> frozenset[OwnTaint]:
     """Return our taints of a node: those with one of the key prefixes."""

@@ -21,7 +21,11 @@ BAD, GOOD = "node-bad", ("node-a", "node-b")
 class Write:
     node: str
     value: str
-    shown = "a value"
+    fields = frozenset({"p"})
+
+    @property
+    def shown(self):
+        return self.value
 
 
 class Wanted(Mapping):
