@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from sandbox.client.objects import NODES
+from sandbox.client.objects import NODES, PODS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
@@ -48,6 +48,37 @@ async def test_refused_pod_is_explained_with_rule_value_and_the_schedulers_messa
     [rule] = page["nodes"][sick]["rules"]
     assert (rule["rule"], rule["target"], rule["value"]) == ("health Equals 2", "2", 2.0)
     assert page["nodes"][tainted]["obstacles"] == ["taint gpu:NoSchedule is not tolerated"]
+
+
+async def test_nomination_to_a_refused_node_is_named_on_the_pod_and_the_policy(world):
+    """As kube-scheduler writes it if its configuration has no preemptVerb."""
+    sick, well = await world.add_node("sick"), await world.add_node("well")
+    policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
+    world.fleet.say(sick, health=2)
+    world.fleet.say(well, health=0)
+    await world.start()
+    await world.add_pod("web", policy)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    full = condition | {"message": "0/2 nodes are available: 2 Insufficient cpu."}
+    told = {"status": {"conditions": [full], "nominatedNodeName": sick}}
+    await world.client.patch(PODS, "web", told, world.namespace, subresource="status")
+
+    async def named():
+        page = await explained(world, "web")
+        return page if "nominatedNode" in page else None
+
+    page = await world.eventually(named)
+    assert (page["turnedAwayByPlimsoll"], page["nominatedNode"]) == (True, sick)
+    refuses = f"nominated to {sick}, which policy {world.namespace}/{policy} refuses"
+    assert page["summary"].startswith(refuses)
+
+    def is_said(status):
+        return "1 pod is nominated to a node that the policy refuses" in json.dumps(status)
+
+    await world.status(policy, is_said)
+    gone = {"status": {"nominatedNodeName": None}}
+    await world.client.patch(PODS, "web", gone, world.namespace, subresource="status")
+    await world.status(policy, lambda status: not is_said(status))
 
 
 @pytest.mark.parametrize("mode", ["enforce", "observe"])

@@ -18,6 +18,7 @@ class StubExtender:
     def __init__(self, refuse=(), scores=None, status=200):
         self.refuse, self.points, self.status = refuse, scores or {}, status
         self.filtered = []
+        self.preempted = []
 
     async def filter(self, request):
         names = (await request.json())["NodeNames"]
@@ -25,6 +26,12 @@ class StubExtender:
         kept = [name for name in names if name not in self.refuse]
         refused = {name: f"not {name}" for name in names if name in self.refuse}
         return web.json_response({"NodeNames": kept, "FailedNodes": refused}, status=self.status)
+
+    async def preempt(self, request):
+        victims = (await request.json())["NodeNameToMetaVictims"]
+        self.preempted.append(list(victims))
+        left = {name: one for name, one in victims.items() if name not in self.refuse}
+        return web.json_response({"NodeNameToMetaVictims": left}, status=self.status)
 
     async def prioritize(self, _request):
         scores = [{"Host": name, "Score": score} for name, score in self.points.items()]
@@ -41,6 +48,7 @@ async def listed():
             for number, (stand_in, _) in enumerate(members):
                 app.router.add_post(f"/{number}/filter", stand_in.filter)
                 app.router.add_post(f"/{number}/prioritize", stand_in.prioritize)
+                app.router.add_post(f"/{number}/preempt", stand_in.preempt)
             runner = web.AppRunner(app)
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
@@ -104,3 +112,30 @@ async def test_failing_extender_is_ignored_only_if_ignorable(listed, pod, nodes)
     with pytest.raises(ExtenderError, match="code 503"):
         await strict.filter(pod(), nodes)
     assert await strict.scores(pod(), nodes) == {}
+
+
+async def test_candidates_for_preemption_are_those_that_each_extender_leaves(listed, pod):
+    first, silent, second = StubExtender(refuse=["a"]), StubExtender(), StubExtender(refuse=["b"])
+    asked = await listed(
+        (first, EVERY_POD), (silent, EVERY_POD | {"preempt": False}), (second, EVERY_POD)
+    )
+    victim = pod(metadata={"uid": "v"})
+    left = await asked.preempt(pod(), dict.fromkeys("abc", (victim,)))
+    assert left == {"c": (victim,)}
+    assert [one.preempted for one in (first, silent, second)] == [
+        [["a", "b", "c"]],
+        [],
+        [["b", "c"]],
+    ]
+
+
+@pytest.mark.parametrize("ignorable", [False, True])
+async def test_extender_that_answers_404_fails_preemption_unless_ignorable(listed, pod, ignorable):
+    """As an evaluator does that does not know the verb."""
+    asked = await listed((StubExtender(status=404), EVERY_POD | {"ignorable": ignorable}))
+    victims = {"a": (pod(metadata={"uid": "v"}),)}
+    if ignorable:
+        assert await asked.preempt(pod(), victims) == victims
+    else:
+        with pytest.raises(ExtenderError, match=r"failed preempt with extender at URL .*code 404"):
+            await asked.preempt(pod(), victims)
