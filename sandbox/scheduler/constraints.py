@@ -54,6 +54,16 @@ def _tolerates(toleration: Mapping[str, str], taint: Mapping[str, str]) -> bool:
             return False
 
 
+def selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    """Return whether a LabelSelector selects labels; an empty one selects none here."""
+    values, expressions = selector.get("matchLabels") or {}, selector.get("matchExpressions") or []
+    return (
+        bool(values or expressions)
+        and all(labels.get(key) == value for key, value in values.items())
+        and all(_expression(expression, labels) for expression in expressions)
+    )
+
+
 def _selected(pod: Object, node: Object) -> bool:
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     values = pod["spec"].get("nodeSelector") or {}

@@ -141,13 +141,14 @@ def preemption_arguments(
 ) -> bytes:
     """Return the ExtenderPreemptionArgs body: victims by UID, or as whole pods."""
 
-    def listed(pods: Victims) -> list[Object]:
+    def listed(pods: tuple[Object, ...]) -> list[Object]:
         if node_cache_capable:
             return [{"UID": one["metadata"]["uid"]} for one in pods]
         return [_bare(one, managed_fields=False) for one in pods]
 
     by_node = {
-        name: {"Pods": listed(pods), "NumPDBViolations": 0} for name, pods in victims.items()
+        name: {"Pods": listed(one.pods), "NumPDBViolations": one.violations}
+        for name, one in victims.items()
     }
     body = {
         "Pod": _bare(pod, managed_fields=False),
@@ -164,13 +165,15 @@ def remaining(reply: object, victims: Mapping[str, Victims]) -> dict[str, Victim
     fields = {key.lower(): value for key, value in reply.items()}
     found: dict[str, Victims] = {}
     for name, one in (fields.get("nodenametometavictims") or {}).items():
-        by_uid = {pod["metadata"]["uid"]: pod for pod in victims.get(name, ())}
+        pods = victims[name].pods if name in victims else ()
+        by_uid = {pod["metadata"]["uid"]: pod for pod in pods}
         uids = [pod["UID"] for pod in one.get("Pods") or ()]
         if unknown := [uid for uid in uids if uid not in by_uid]:
             raise ExtenderError(f"preempt: {name!r} has no victim {unknown[0]!r}")
         if not uids:
             raise ExtenderError(f"expected at least one victim pod on node {name!r}")
-        found[name] = tuple(by_uid[uid] for uid in uids)
+        violations = int(one.get("NumPDBViolations") or 0)
+        found[name] = Victims(tuple(by_uid[uid] for uid in uids), violations)
     return found
 
 

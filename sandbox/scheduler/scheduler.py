@@ -14,7 +14,7 @@ from plimsoll.wakeup import WakeUp
 from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
-from sandbox.client.objects import NODES, PODS, Object
+from sandbox.client.objects import BUDGETS, NODES, PODS, Object
 from sandbox.scheduler import constraints, fitting, preemption, queue
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
@@ -179,6 +179,9 @@ class Scheduler:
             return preemption.nominated_node(pod)
         occupied = [*placed, *self._nominated_before(pod)]
         found = preemption.candidates(pod, nodes, occupied)
+        if found:
+            budgets = (await self._client.list(BUDGETS)).items
+            found = preemption.candidates(pod, nodes, occupied, budgets)
         try:
             left = await self._extenders.preempt(pod, found)
         except ExtenderError as error:
@@ -187,7 +190,7 @@ class Scheduler:
         if not left:
             return ""
         node = preemption.best(left)
-        for victim in left[node]:
+        for victim in left[node].pods:
             await self._delete(victim, pod, node)
         return node
 

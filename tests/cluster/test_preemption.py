@@ -11,7 +11,7 @@ import pytest
 
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import STRATEGIC, ApiError
-from sandbox.client.objects import NODES, PODS, REPLICASETS, ObjectKind
+from sandbox.client.objects import BUDGETS, NODES, PODS, REPLICASETS, ObjectKind
 from sandbox.controllers.deployments import Deployments
 from sandbox.envtest import NoControlPlaneError
 from tests.eventually import eventually
@@ -50,8 +50,8 @@ async def replica_sets(plane):
 
 @pytest.fixture
 async def priorities(world):
-    """Priority classes of the scenario: low, high and top, by these names."""
-    names = {one: world.name(one) for one in ("low", "high", "top")}
+    """Priority classes of the scenario, by short names, from the lowest to the highest."""
+    names = {one: world.name(one) for one in ("low", "mid", "high", "top")}
     for value, name in enumerate(names.values()):
         meta = {"name": name}
         body = {"apiVersion": CLASSES.api_version, "kind": "PriorityClass", "metadata": meta}
@@ -107,7 +107,8 @@ class Crowd:
         }
 
     async def add_pod(self, policy):
-        resources = {"requests": FULL["requests"], "limits": {"telemetry/scheduling": "1"}}
+        extended = {"limits": {"telemetry/scheduling": "1"}} if policy else {}
+        resources = {"requests": FULL["requests"], **extended}
         container = {"name": "c", "image": "none", "resources": resources}
         chosen = {"priorityClassName": self.priorities["high"], "containers": [container]}
         await self.world.add_pod("urgent", policy, **chosen)
@@ -198,6 +199,26 @@ async def test_preemption_takes_the_node_that_the_policy_permits(
 
         assert await world.eventually(placed) == well
         assert await crowd.running() == {node: before[node] for node in (hot, other)}
+
+
+async def test_preemption_prefers_pods_without_an_exhausted_budget(world, crowd, tmp_path):
+    guarded, well, other = [await world.add_node(name) for name in ("guarded", "well", "c")]
+    async with replica_sets(world.plane), world.plane.scheduler(None, tmp_path):
+        # Without the budget the pod of the lowest priority would leave.
+        for node, priority in ((guarded, "low"), (well, "mid"), (other, "top")):
+            await crowd.fill(node, priority)
+        before = await crowd.full()
+        meta = {"name": "b", "namespace": world.namespace, "labels": {world.marks: world.suffix}}
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"fills": guarded}}}
+        body = {"apiVersion": BUDGETS.api_version, "kind": "PodDisruptionBudget"}
+        await world.client.create(BUDGETS, {**body, "metadata": meta, "spec": spec})
+        await crowd.add_pod("")
+
+        async def placed():
+            return (await crowd.pod())["spec"].get("nodeName")
+
+        assert await world.eventually(placed) == well
+        assert await crowd.running() == {node: before[node] for node in (guarded, other)}
 
 
 async def test_tainted_node_is_no_candidate_and_the_extender_is_not_called(world, crowd, tmp_path):

@@ -7,6 +7,7 @@ from aiohttp import web
 
 from sandbox.scheduler.extender import Extender, ExtenderError, ExtenderSpec
 from sandbox.scheduler.extenders import Extenders
+from sandbox.scheduler.preemption import Victims
 
 EVERY_POD = {"managed_resources": frozenset()}
 MANAGED = {"limits": {"telemetry/scheduling": 1}}
@@ -120,8 +121,8 @@ async def test_candidates_for_preemption_are_those_that_each_extender_leaves(lis
         (first, EVERY_POD), (silent, EVERY_POD | {"preempt": False}), (second, EVERY_POD)
     )
     victim = pod(metadata={"uid": "v"})
-    left = await asked.preempt(pod(), dict.fromkeys("abc", (victim,)))
-    assert left == {"c": (victim,)}
+    left = await asked.preempt(pod(), dict.fromkeys("abc", Victims((victim,), 1)))
+    assert left == {"c": Victims((victim,), 1)}
     assert [one.preempted for one in (first, silent, second)] == [
         [["a", "b", "c"]],
         [],
@@ -133,7 +134,7 @@ async def test_candidates_for_preemption_are_those_that_each_extender_leaves(lis
 async def test_extender_that_answers_404_fails_preemption_unless_ignorable(listed, pod, ignorable):
     """As an evaluator does that does not know the verb."""
     asked = await listed((StubExtender(status=404), EVERY_POD | {"ignorable": ignorable}))
-    victims = {"a": (pod(metadata={"uid": "v"}),)}
+    victims = {"a": Victims((pod(metadata={"uid": "v"}),))}
     if ignorable:
         assert await asked.preempt(pod(), victims) == victims
     else:

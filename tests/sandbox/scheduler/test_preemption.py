@@ -6,6 +6,7 @@ import pytest
 
 from sandbox.scheduler import preemption
 from sandbox.scheduler.extender import ExtenderError, preemption_arguments, remaining
+from sandbox.scheduler.preemption import Victims
 
 
 def a_node(name="n", cpu="4", **spec):
@@ -27,7 +28,7 @@ def on(node, *pods):
 
 
 def names(victims):
-    return {node: [pod["metadata"]["name"] for pod in pods] for node, pods in victims.items()}
+    return {node: [pod["metadata"]["name"] for pod in one.pods] for node, one in victims.items()}
 
 
 def test_fewest_pods_of_the_lowest_priorities_leave():
@@ -62,7 +63,40 @@ def test_node_that_preemption_cannot_help_is_no_candidate(pod, node):
     ids=["lowest priority", "fewest", "youngest", "negative"],
 )
 def test_node_whose_victims_matter_least_is_chosen(others, chosen):
-    assert preemption.best({node: tuple(pods) for node, pods in others.items()}) == chosen
+    found = {node: Victims(tuple(pods)) for node, pods in others.items()}
+    assert preemption.best(found) == chosen
+
+
+def budget(allowed, namespace="ns"):
+    selector = {"matchLabels": {"app": "db"}}
+    meta = {"name": "db", "namespace": namespace}
+    return {
+        "metadata": meta,
+        "spec": {"selector": selector},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+@pytest.mark.parametrize(
+    ("budgets", "leaves", "violations"),
+    [
+        ([], "b", 0),
+        ([budget(1)], "b", 0),
+        ([budget(0)], "a", 0),
+        ([budget(0, "other")], "b", 0),
+        ([budget(1), budget(0)], "a", 0),
+    ],
+)
+def test_pod_of_an_exhausted_budget_stays_if_another_can_leave(budgets, leaves, violations):
+    placed = on("n", a_pod("a", "2", started="1"), a_pod("b", "2", started="2"))
+    placed[1][1]["metadata"] |= {"namespace": "ns", "labels": {"app": "db"}}
+    found = preemption.candidates(a_pod("new", "2", 10), [a_node()], placed, budgets)
+    assert (names(found), found["n"].violations) == ({"n": [leaves]}, violations)
+
+
+def test_node_without_an_exhausted_budget_is_chosen():
+    found = {"x": Victims((a_pod("a"),), 1), "y": Victims((a_pod("b", priority=5), a_pod("c")))}
+    assert preemption.best(found) == "y"
 
 
 def test_pod_waits_while_its_victims_end():
@@ -75,7 +109,7 @@ def test_pod_waits_while_its_victims_end():
     assert not preemption.may_preempt(never, [])
 
 
-VICTIMS = {"n": (a_pod("a"), a_pod("b")), "m": (a_pod("c"),)}
+VICTIMS = {"n": Victims((a_pod("a"), a_pod("b"))), "m": Victims((a_pod("c"),), 1)}
 
 
 @pytest.mark.parametrize("names_only", [True, False])
@@ -87,7 +121,7 @@ def test_victims_are_sent_as_kube_scheduler_sends_them(names_only):
     if names_only:
         used, unused = unused, used
     assert (sent["Pod"], sent[unused]) == (pod, None)
-    assert sent[used]["m"] == {"Pods": pods, "NumPDBViolations": 0}
+    assert sent[used]["m"] == {"Pods": pods, "NumPDBViolations": 1}
 
 
 def test_remaining_candidates_are_decoded():
