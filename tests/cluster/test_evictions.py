@@ -1,5 +1,7 @@
 """Pods of a violated policy are evicted through the eviction API, and its rejections are respected."""
 
+import contextlib
+
 import pytest
 
 from sandbox.client.client import STRATEGIC, ApiError
@@ -7,6 +9,7 @@ from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
 
 pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
 
+CONFIG_MAPS = ObjectKind("configmaps", "v1")
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 
 
@@ -34,17 +37,24 @@ async def is_leaving(world, pod):
     return "deletionTimestamp" in found["metadata"]
 
 
-async def forbid(world):
+async def run_pod(world, name, policy, node, app="web"):
+    """A running pod: a budget counts no other, and a pending one may always be evicted."""
+    await world.add_pod(name, policy, node, app=app)
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await world.client.patch(PODS, name, {"status": ready}, world.namespace, subresource="status")
+
+
+async def forbid(world, name="web", app="web"):
     """A budget that allows no eviction. Without a controller the test writes its status."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {
-            "name": "web",
+            "name": name,
             "namespace": world.namespace,
             "labels": {world.marks: world.suffix},
         },
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
     }
     made = await world.client.create(BUDGETS, body)
     status = {
@@ -55,7 +65,7 @@ async def forbid(world):
         "expectedPods": 1,
     }
     await world.client.patch(
-        BUDGETS, "web", {"status": status}, world.namespace, subresource="status"
+        BUDGETS, name, {"status": status}, world.namespace, subresource="status"
     )
 
 
@@ -86,6 +96,70 @@ async def test_disruption_budget_delays_the_eviction(world, demo):
     assert not await is_leaving(world, "web")
     await world.client.delete(BUDGETS, "web", world.namespace)
     await world.eventually(lambda: is_leaving(world, "web"))
+
+
+def stay(status):
+    """What the status says about pods that stay; empty if none does."""
+    found = [one for one in status["conditions"] if one["type"] == "PodsStay"]
+    return found[0]["message"] if found and found[0]["status"] == "True" else ""
+
+
+@pytest.mark.parametrize("budgets", [1, 2])
+async def test_pods_behind_budgets_do_not_hold_up_the_pods_beside_them(world, demo, budgets):
+    """429 of one budget, 500 of two."""
+    for number in range(budgets):
+        await forbid(world, f"db-{number}", "database")
+    sick = world.name("sick")
+    for number in range(2):
+        await run_pod(world, f"a-database-{number}", demo, sick, "database")
+    await run_pod(world, "z-web", demo, sick)
+    await world.start("--evictLimit=3")
+    for pod in ("web", "z-web"):
+        await world.eventually(lambda pod=pod: is_leaving(world, pod))
+    why = "PodDisruptionBudget db-0 permits no eviction" if budgets == 1 else "more than one"
+    named = ("a-database-0", "a-database-1", why)
+    await world.status(demo, lambda found: all(word in stay(found) for word in named))
+
+    async def noticed():
+        events = (await world.client.list(EVENTS, world.namespace)).items
+        return [one for one in events if one["reason"] == "NotEvicted"]
+
+    for event in await world.eventually(noticed):
+        assert why in event["message"]
+    for number in range(budgets):
+        await world.client.delete(BUDGETS, f"db-{number}", world.namespace)
+    await world.eventually(lambda: is_leaving(world, "a-database-0"))
+
+
+async def test_pods_that_nothing_recreates_stay_and_are_named(world, demo):
+    sick = world.name("sick")
+    await world.add_pod("bare", demo, sick, bare=True)
+    await world.start()
+    await world.eventually(lambda: is_leaving(world, "web"))
+    status = await world.status(demo, stay)
+    assert stay(status) == f"1 pod ({world.namespace}/bare) stay: nothing would recreate them"
+    assert not await is_leaving(world, "bare")
+
+
+async def test_new_leader_knows_the_evictions_of_the_last_one(world, demo):
+    """Case 21: it waits for no hour, and evicts no pod that the last leader's evictions do not permit."""
+    await world.start("--evictPeriod=10m")
+    await world.eventually(lambda: is_leaving(world, "web"))
+    await world.add_pod("web-2", demo, world.name("sick"))
+
+    async def stored():
+        with contextlib.suppress(ApiError):
+            found = await world.client.get(CONFIG_MAPS, "plimsoll-evictions", world.namespace)
+            return f"{world.namespace}/{demo}" in found["data"]["evictions.json"]
+
+    await world.eventually(stored)
+    await world.evaluator.stop()
+    await world.start("--evictPeriod=10m")
+    await world.status(demo, lambda found: found["compliance"] == "Violated")
+    assert not await is_leaving(world, "web-2")
+    await world.evaluator.stop()
+    await world.start("--evictPeriod=1s")
+    await world.eventually(lambda: is_leaving(world, "web-2"))
 
 
 async def test_pods_leave_no_more_nodes_than_the_limit(world):

@@ -11,6 +11,7 @@ from sandbox.controllers.nodes import node_object
 from tests.cluster.fleet import Fleet
 from tests.eventually import eventually
 
+CONFIG_MAPS = ObjectKind("configmaps", "v1")
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 OURS = "plimsoll.io/scenario"
 """Label of a scenario's objects, so that it deletes only those."""
@@ -28,6 +29,7 @@ class World:
         self.namespace = f"plimsoll-{self.suffix}"
         self.eventually = eventually
         self.marks = OURS
+        self._owners = {}
 
     def name(self, name):
         return f"{name}-{self.suffix}"
@@ -89,10 +91,11 @@ class World:
 
         await self.eventually(edited)
 
-    async def add_pod(self, name, policy="", node="", **spec):
-        """Create a pod with a policy, bound to a node if one is named."""
+    async def add_pod(self, name, policy="", node="", *, app="web", bare=False, **spec):
+        """Create a pod with a policy and, unless it is `bare`, a controller, bound to a node if one is named."""
         meta = self._meta(name, self.namespace)
-        meta["labels"] |= {"app": "web"} | ({"telemetry-policy": policy} if policy else {})
+        meta["ownerReferences"] = [] if bare else [await self._controller(app)]
+        meta["labels"] |= {"app": app} | ({"telemetry-policy": policy} if policy else {})
         container = {
             "name": "c",
             "image": "none",
@@ -110,6 +113,15 @@ class World:
             },
         }
         return await self.client.create(PODS, body)
+
+    async def _controller(self, app):
+        """The reference of a controller of pods: an object that no program acts on, so that the test keeps control."""
+        kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+        if app not in self._owners:
+            body = {**kind, "metadata": self._meta(app, self.namespace)}
+            made = await self.client.create(CONFIG_MAPS, body)
+            self._owners[app] = made["metadata"]["uid"]
+        return {**kind, "name": app, "uid": self._owners[app], "controller": True}
 
     async def labels(self, node):
         """The labels of a node that a policy of the scenario may have set."""
@@ -141,6 +153,8 @@ class World:
 
     async def start(self, *flags, **changes):
         """Start the evaluator and wait until it is ready."""
+        if not any(flag.startswith("--leaseNamespace") for flag in flags):
+            flags = (f"--leaseNamespace={self.namespace}", *flags)
         await self.evaluator.start(*flags, **changes)
         await self.evaluator.ready()
 

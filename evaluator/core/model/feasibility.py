@@ -33,7 +33,7 @@ def is_feasible(node: Node, pod: Pod) -> bool:
     Free resources are not checked: the evaluator does not watch pods without a policy.
     """
     tolerations = pod.spec.tolerations or ()
-    return all(_tolerated(taint, tolerations) for taint in _taints(node)) and _selected(node, pod)
+    return all(_tolerated(taint, tolerations) for taint in _taints(node)) and is_selected(node, pod)
 
 
 def obstacles(node: Node, pod: Pod) -> list[str]:
@@ -114,7 +114,8 @@ def _within(value: str, toleration: Toleration) -> bool:
     return have > bound if toleration.operator == "Gt" else have < bound
 
 
-def _selected(node: Node, pod: Pod) -> bool:
+def is_selected(node: Node, pod: Pod) -> bool:
+    """Return whether a pod's node selector and required node affinity match a node."""
     labels = node.metadata.labels or {}
     if any(labels.get(key) != value for key, value in (pod.spec.node_selector or {}).items()):
         return False

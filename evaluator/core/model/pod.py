@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.core.model import requests
+from evaluator.core.model.apart import NOTHING_APART, Apart, HostPort, apart
 from evaluator.core.model.names import EXTENDER_RESOURCE, ObjectMeta
-from evaluator.core.model.pod_spec_view import Container, OwnerReference, Requests
+from evaluator.core.model.pod_spec_view import Container, ContainerPort, OwnerReference, Requests
 from evaluator.core.model.resources import NOTHING, ResourceVector
 
 REQUEUED_AT = "plimsoll.io/nudged-at"
@@ -23,6 +24,8 @@ SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 _ANNOTATIONS = frozenset({REQUEUED_AT, MIRROR, SAFE_TO_EVICT, DO_NOT_DISRUPT})
 """The annotations that are kept: all together can be as large as the pod."""
+_NO_JSON = msgspec.Raw()
+_ANY = "0.0.0.0"  # noqa: S104 (compared, not bound)
 _LONGEST_VALUE = 100
 """Characters that are kept of the value of one: each is a time, a hash or a boolean."""
 
@@ -66,9 +69,26 @@ class NodeAffinity(msgspec.Struct):
 
 
 class Affinity(msgspec.Struct, rename="camel"):
-    """core/v1 Affinity; only the node affinity."""
+    """core/v1 Affinity; only the node affinity is kept, and anti-affinity in `PodSpec.apart`."""
 
     node_affinity: NodeAffinity | None = None
+    pod_anti_affinity: msgspec.Raw = msgspec.Raw()
+
+
+class PodContainer(Container, rename="camel"):
+    """core/v1 Container with ports."""
+
+    ports: list[ContainerPort] | None = None
+
+
+class _Claim(msgspec.Struct, rename="camel"):
+    claim_name: str = ""
+
+
+class Volume(msgspec.Struct, rename="camel"):
+    """core/v1 Volume; only a claim."""
+
+    persistent_volume_claim: _Claim | None = None
 
 
 class Owner(NamedTuple):
@@ -141,8 +161,12 @@ class PodSpec(msgspec.Struct, rename="camel"):
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     scheduling_gates: list[SchedulingGate] | None = None
-    containers: list[Container] | None = None
-    init_containers: list[Container] | None = None
+    containers: list[PodContainer] | None = None
+    init_containers: list[PodContainer] | None = None
+    topology_spread_constraints: msgspec.Raw = msgspec.Raw()
+    volumes: list[Volume] | None = None
+    apart: Apart = NOTHING_APART
+    """What keeps the pod apart from others."""
     overhead: dict[str, Any] | None = None
     resources: Requests | None = None
     requests_extender: bool = False
@@ -152,10 +176,28 @@ class PodSpec(msgspec.Struct, rename="camel"):
 
     def __post_init__(self) -> None:
         containers = (*(self.containers or ()), *(self.init_containers or ()))
+        self._set_apart(containers)
         if containers:
             self.requests_extender = any(map(_requests_extender, containers))
             self.requests = requests.of_spec(self, "").requests
             self.containers = self.init_containers = self.overhead = self.resources = None
+
+    def _set_apart(self, containers: Iterable[PodContainer]) -> None:
+        """Reduce the fields about other pods, ports and volumes to `apart`."""
+        anti_affinity = b""
+        if self.affinity is not None:
+            anti_affinity = bytes(self.affinity.pod_anti_affinity)
+            node_affinity = self.affinity.node_affinity
+            # Without what `apart` has, or equal node affinities would be different sets of feasible nodes.
+            self.affinity = Affinity(node_affinity) if node_affinity is not None else None
+        ports = (port for one in containers for port in one.ports or () if port.host_port)
+        listens = (HostPort(p.host_port, p.protocol, p.host_ip or _ANY) for p in ports)
+        claims = (one.persistent_volume_claim for one in self.volumes or ())
+        names = (claim.claim_name for claim in claims if claim is not None)
+        spread = bytes(self.topology_spread_constraints)
+        if anti_affinity or spread or containers or self.volumes:
+            self.apart = apart(anti_affinity, spread, listens, names)
+        self.topology_spread_constraints, self.volumes = _NO_JSON, None
 
 
 class PodStatus(msgspec.Struct, rename="camel"):

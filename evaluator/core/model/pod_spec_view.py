@@ -20,6 +20,14 @@ class Requests(msgspec.Struct):
     limits: dict[str, Any] | None = None
 
 
+class ContainerPort(msgspec.Struct, rename="camel"):
+    """core/v1 ContainerPort; only ports of the node."""
+
+    host_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
 class Container(msgspec.Struct, rename="camel"):
     """core/v1 Container."""
 

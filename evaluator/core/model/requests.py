@@ -37,10 +37,17 @@ _ONE_POD = tuple(int(resource is Resource.PODS) for resource in RESOURCES)
 class Spec(Protocol):
     """The fields of core/v1 PodSpec with requests."""
 
-    containers: list[Container] | None
-    init_containers: list[Container] | None
-    overhead: dict[str, Any] | None
-    resources: Requests | None
+    @property
+    def containers(self) -> Sequence[Container] | None: ...
+
+    @property
+    def init_containers(self) -> Sequence[Container] | None: ...
+
+    @property
+    def overhead(self) -> dict[str, Any] | None: ...
+
+    @property
+    def resources(self) -> Requests | None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ import math
 import time
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
@@ -34,6 +35,7 @@ from evaluator.features.evictions.plan import (
 from evaluator.features.evictions.refusals import meaning
 from evaluator.features.evictions.report import EvictionReport, notice
 from evaluator.features.evictions.store import EvictionStore
+from evaluator.features.evictions.successors import HasRoom, KnownPods
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.text import one_line
@@ -91,8 +93,9 @@ class EvictionController:
         clock: Callable[[], float] = time.monotonic,
         cause_of: CauseOf = no_cause,
         namespace: str = "",
+        has_room: HasRoom | None = None,
     ) -> None:
-        """`namespace`: of the ConfigMap with the evictions of the last hour."""
+        """`namespace`: of the ConfigMap with the evictions of the last hour. `has_room`: see `KnownPods`."""
         self._publish = context.publish
         self._kube = context.kube
         self._decider = context.decider
@@ -105,6 +108,8 @@ class EvictionController:
         self._clock = clock
         self._wakeup = WakeUp()
         self._history = EvictionHistory(context.rng.random)
+        self._known = context.cluster
+        self._has_room = has_room
         self._store = EvictionStore(
             context.kube, namespace, self._history, exact=max(60.0, pace.period), clock=clock
         )
@@ -162,6 +167,7 @@ class EvictionController:
             plans = await self._planned()  # on what the last leader did
         tried = [await self._carry_out(plan) for plan in plans]
         if any(tried):
+            await self._store.ready()
             self.wake()  # what stays, and why, has changed
         else:
             self._note_stays(plans)
@@ -180,8 +186,9 @@ class EvictionController:
         moment, decisions = self._clock(), self._decider.latest
         self._history.forget(moment, self._pace.period, decisions.enforced)
         plans: list[PolicyPlan] = []
+        cluster = replace(self._cluster, successors=self._successors())
         for plan in evictions.plan(
-            decisions, self._cluster, self._history, rate=self._pace, now=moment, guard=self._part
+            decisions, cluster, self._history, rate=self._pace, now=moment, guard=self._part
         ):
             plans.append(plan)
             await asyncio.sleep(0)
@@ -192,6 +199,12 @@ class EvictionController:
             self._touch_at = moment + evictions.READ_AGAIN
             self._decider.touch()
         return plans
+
+    def _successors(self) -> KnownPods:
+        """Return what could keep successors from running, as of now."""
+        pods = (pod for pod in self._known.pods.objects.values() if pod.running)
+        known = KnownPods(pods, self._known.nodes.objects)
+        return known if self._has_room is None else replace(known, has_room=self._has_room)
 
     async def _carry_out(self, plan: PolicyPlan) -> bool:
         """Try the evictions of a policy until as many as permitted happened; return whether one was tried."""

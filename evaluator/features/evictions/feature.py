@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
+from evaluator.core.model.pod import Pod
+from evaluator.core.model.resources import NOTHING
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
@@ -25,6 +27,7 @@ from evaluator.features.evictions.plan import (
     EvictionRate,
 )
 from evaluator.features.evictions.report import NotEvictedFields, PolicyStaysFields
+from evaluator.features.evictions.successors import HasRoom
 from plimsoll import durations, flags
 from plimsoll.flags import option
 
@@ -45,6 +48,13 @@ class EvictionOptions(FeatureOptions):
     )
     evict_limit: int = option(
         "evictLimit", 1, "evictions per policy in one period", metavar="N", parse=flags.count
+    )
+
+    evict_needs_room: bool = option(
+        "evictNeedsRoom",
+        True,
+        "evict a pod only if another node has its requests free, where all pods are watched (scorers, gangs); turn it "
+        "off where a Pending pod adds a node",
     )
 
     def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterable[str]:
@@ -78,6 +88,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         pace=EvictionRate(options.evict_period, options.evict_limit),
         cluster=cluster,
         namespace=core.namespace,
+        has_room=_room(core) if options.evict_needs_room else None,
         cause_of=core.causes.cause_of,
     )
     report = controller.report
@@ -90,6 +101,24 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         policy_part=report.part,
         page=PagePart(policy=report.policy, pod=report.pod),
     )
+
+
+def _room(core: Core) -> HasRoom:
+    """Return what tells whether a node has a pod's requests free; all have where not all pods are watched."""
+
+    def has_room(pod: Pod, node: str) -> bool:
+        cache, allocatable = core.all_pods.cache, core.cluster.allocatable(node)
+        if not core.all_pods.required or not cache.synced or allocatable is None:
+            return True
+        used = cache.usage.get(node)
+        requested = used.requested if used is not None else NOTHING
+        # An amount that is not known (NaN) is no obstacle.
+        return not any(
+            wanted and wanted + taken > has
+            for wanted, taken, has in zip(pod.spec.requests, requested, allocatable, strict=True)
+        )
+
+    return has_room
 
 
 FEATURE = Feature(
