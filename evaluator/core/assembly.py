@@ -25,12 +25,20 @@ from evaluator.core.options import CoreOptions
 from evaluator.core.placement.measures import Measures
 from evaluator.core.placement.placements import Placements
 from evaluator.core.policy.decide import as_read
+from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.readings.node_conditions import NodeConditions, WithNodeConditions
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
-from evaluator.core.signals import ProblemAcknowledged, Reaction, Signals, on_node
+from evaluator.core.signals import (
+    ProblemAcknowledged,
+    Reaction,
+    Signals,
+    StopsChanged,
+    on_node,
+    wakes,
+)
 from evaluator.core.sources.agents import authn
 from evaluator.core.sources.agents.certificates import port_certificates
 from evaluator.core.sources.agents.port_process import PortRestarts
@@ -122,6 +130,7 @@ class Core:
             bucket=TokenBucket(options.kube_qps, max(1, round(2 * options.kube_qps))),
             is_leader=self.fence.is_leader,
             publish=self.signals.publish,
+            stops=self.contributions.stops,
             isolation=self.isolation,
             undone=self.metrics.writes_undone,
         )
@@ -154,6 +163,16 @@ class Core:
         yield from self.loop.reactions()
         yield from self.intake.reactions(count_placed=self.options.count_placed)
         yield on_node(ProblemAcknowledged, self._acknowledged)
+        yield from wakes(self.observe_stopped, StopsChanged)
+
+    def observe_stopped(self) -> None:
+        """Enforce and observe the policies as they are stopped now."""
+        for policy in [*self.cluster.policies.objects.values()]:
+            if (now := self._as_stopped(policy)) is not policy:
+                self.cluster.policies.put(now)
+
+    def _as_stopped(self, policy: Policy) -> Policy:
+        return policy.observed_while(self.contributions.stops().stop(policy.key).observed_by)
 
     def add(self, wired: Wired, feature: str) -> None:
         """Add what a feature contributes. Features react in the order in which they are added."""
@@ -216,7 +235,12 @@ class Core:
         )
         policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
         loops = [
-            watch(resources.POLICIES, decode, state.policies, policies_lost).run,
+            watch(
+                resources.POLICIES,
+                lambda raw: self._as_stopped(decode(raw)),
+                state.policies,
+                policies_lost,
+            ).run,
             watch(resources.NODES, decode_node, state.nodes).run,
             watch(resources.LINKED_PODS, decode_pod, state.pods).run,
             self.loop.run,

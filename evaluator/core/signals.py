@@ -195,6 +195,10 @@ class PolicyReportChanged(Signal, frozen=True):
     """What a feature adds to the statuses and Events of policies changed, or which nodes a policy may act on."""
 
 
+class StopsChanged(Signal, frozen=True):
+    """What is stopped changed."""
+
+
 class FrontProxyChanged(Signal, frozen=True):
     """The CA of the front proxy changed: connections whose certificate the previous CA signed should end."""
 

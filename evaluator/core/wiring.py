@@ -15,6 +15,7 @@ from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
+from evaluator.core.policy.stops import NO_STOPS, Stops, StopsNow
 from evaluator.core.policy_status import Effects, PolicyPart
 from evaluator.core.protocol import Args, ForPod
 from evaluator.core.signals import ActionKind, Reaction
@@ -57,6 +58,8 @@ class Wired:
     """Whether `policy_part` is known yet; until then no status is written."""
     may_act: Callable[[PolicyKey, str], bool] | None = None
     """Whether a policy may act on a node, within limits."""
+    stops: StopsNow | None = None
+    """What is stopped; one feature at most. It publishes `StopsChanged`."""
     deschedules: bool = False
     """Whether pods leave nodes that violate `deschedule`, so that this counts for limits of nodes."""
     for_pod: ForPod | None = None
@@ -73,10 +76,18 @@ class Contributions:
 
     def __init__(self) -> None:
         self._wired: list[Wired] = []
+        self._stops: StopsNow | None = None
 
     def add(self, wired: Wired) -> None:
-        """Add the parts of a feature."""
+        """Add the parts of a feature. Raises ValueError for a second one with stops."""
+        if wired.stops is not None and self._stops is not None:
+            raise ValueError("two features cannot stop policies")
+        self._stops = wired.stops or self._stops
         self._wired.append(wired)
+
+    def stops(self) -> Stops:
+        """Return what is stopped."""
+        return self._stops() if self._stops is not None else NO_STOPS
 
     def is_descheduling(self) -> bool:
         """Return whether pods leave nodes that violate `deschedule`."""
@@ -112,8 +123,10 @@ class Contributions:
         return None
 
     def may_act(self, policy: PolicyKey, node: str) -> bool:
-        """Return whether a policy may act on a node within the limits of nodes."""
-        return all(wired.may_act(policy, node) for wired in self._wired if wired.may_act)
+        """Return whether a policy is not frozen and may act on a node within the limits of nodes."""
+        return self.stops().permit(policy) and all(
+            wired.may_act(policy, node) for wired in self._wired if wired.may_act
+        )
 
     def pages(self) -> Sequence[PagePart]:
         """Return what features show on pages."""

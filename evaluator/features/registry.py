@@ -10,6 +10,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.policy.vocabulary import merged
 
 NAMES = (
+    "stop",
     "extender",
     "labels",
     "memory",

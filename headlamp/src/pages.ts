@@ -143,6 +143,8 @@ export interface NodeCounts {
 export interface NodePage {
   /** What the replica waits for until it is ready. */
   waitingFor: string[];
+  /** What is stopped, by whom, when and why. */
+  notices?: string[];
   node: string;
   ready: string | null;
   cordoned: boolean | null;
@@ -260,6 +262,8 @@ export interface PodNode {
 /** /pods/<namespace>/<pod>.json and /explain?pod=. Most fields are missing if only scorers know the pod. */
 export interface PodPage {
   waitingFor?: string[];
+  /** What is stopped, by whom, when and why. */
+  notices?: string[];
   pod: string;
   summary?: string;
   /** Null: unknown. */
@@ -331,6 +335,8 @@ export interface PodRule {
 export interface PolicyPage {
   /** What the replica waits for until it is ready. */
   waitingFor: string[];
+  /** What is stopped, by whom, when and why. */
+  notices?: string[];
   policy: string;
   generation: number;
   enforcement: Enforcement;
@@ -348,6 +354,7 @@ export interface PolicyPage {
   pods: ListedPod[];
   podsMore?: number;
   nodes: Record<string, DifferingNode>;
+  stopped?: ShownStop;
   podsAdd?: Record<string, LearnedUse>;
   memory?: ShownMemory;
   actions?: ShownActions;
@@ -513,6 +520,18 @@ export interface ShownMemory {
   /** The highest scores first. */
   nodes: RememberedNode[];
   nodesMore?: number;
+}
+
+/** One entry of the stop. */
+export interface ShownStop {
+  /** Null: all policies. */
+  policy: string | null;
+  mode: string;
+  /** As the entry claims. */
+  by: string | null;
+  at: string | null;
+  reason: string | null;
+  problem: string | null;
 }
 
 /** The rows that changed most, over an interval. */

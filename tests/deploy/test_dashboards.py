@@ -14,7 +14,7 @@ import pytest
 
 from sandbox import manifests
 from sandbox.client.client import ensure
-from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES
+from sandbox.client.objects import DEPLOYMENTS, NAMESPACES, PODS, POLICIES, ObjectKind
 from sandbox.cluster import ClusterSpec
 from sandbox.processes import HeldPort
 from sandbox.programs import AgentLaunch, agent_command, evaluator_command
@@ -50,6 +50,12 @@ node_cpu_used_stddev_5m_cores 0.4
 node_memory_used_mean_5m_bytes 4e9
 node_memory_used_stddev_5m_bytes 1e8
 """
+STOP = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "plimsoll-stop", "namespace": "default"},
+    "data": {"default.other": "a policy that comes later"},
+}
 REPEATERS = {
     "kind": "TASPolicy",
     "metadata": {
@@ -227,6 +233,7 @@ async def test_every_query_returns_data(cluster, server, custom_metrics):
     await apply(cluster, f"{actions}/00-namespace.yaml", f"{actions}/10-policy.yaml")
     await ensure(cluster.client, POLICIES, {"apiVersion": POLICIES.api_version, **REPEATERS})
     await ensure(cluster.client, PODS, pod("misspelt", DEMO, "no-such-policy"))
+    await ensure(cluster.client, ObjectKind("configmaps"), STOP)
     url = f"https://{custom_metrics.address}/readyz"
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False):
         violating = await eventually(placed, every=0.1)

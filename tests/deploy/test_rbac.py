@@ -29,7 +29,8 @@ CONTROLLERS = [
 ]
 """API version and resource of the controllers of pods."""
 RESOURCES = [
-    (one,) for _, one in inspect.getmembers(resources) if isinstance(one, resources.APIResource)
+    *((one,) for _, one in inspect.getmembers(resources) if isinstance(one, resources.APIResource)),
+    (resources.config_map("plimsoll", "plimsoll-stop"),),
 ]
 
 EXAMPLES = {
@@ -106,6 +107,7 @@ def right(request):
     resource, name, *sub = [*(rest[2:] if namespace else rest), "", ""][:3]
     verb = VERBS.get(request.method) or ("get" if name else "list")
     verb = "watch" if request.query.get("watch") == "true" else verb
+    name = name or request.query.get("fieldSelector", "").partition("metadata.name=")[2]
     return Right(group, "/".join([resource, *filter(None, sub)]), verb, namespace, name)
 
 
@@ -195,7 +197,7 @@ def roles(with_components):
     found = {
         (obj["kind"], obj["metadata"]["name"]): obj["rules"]
         for obj in objects
-        if obj["kind"] in kinds
+        if obj["kind"] in kinds and obj["metadata"]["name"] != "plimsoll-stop"
     }
     assert bound.keys() == found.keys()
     return [(name, bound[kind, name], rules) for (kind, name), rules in found.items()]
@@ -251,6 +253,24 @@ async def test_rights_are_namespaced_where_possible(asked, roles):
             assert narrow == (where == "plimsoll"), (name, rule)
 
 
+VERBS_OF_A_STOP = ("update", "patch", "delete")
+
+
+def test_right_to_stop_is_a_role_of_its_own_that_nobody_has_by_default(with_components):
+    objects = with_components("evaluator")
+    (role,) = [
+        o for o in objects if o["kind"] == "Role" and o["metadata"]["name"] == "plimsoll-stop"
+    ]
+    (rule,) = role["rules"]
+    assert rule == {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["plimsoll-stop"],
+        "verbs": ["get", "patch"],
+    }
+    assert not [o for o in objects if o.get("roleRef", {}).get("name") == "plimsoll-stop"]
+
+
 async def test_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
     """What an apply to a deleted node, or a stolen token, must not be able to do."""
     rules = [rule for name, _, all_rules in roles if name not in PATCHING for rule in all_rules]
@@ -261,5 +281,6 @@ async def test_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
         Right("", "secrets", "get", "ns", "s"),
         Right("", "configmaps", "get", "kube-system", "c"),
         Right("", "configmaps", "update", "plimsoll", "c"),
+        *(Right("", "configmaps", verb, "plimsoll", "plimsoll-stop") for verb in VERBS_OF_A_STOP),
     ):
         assert not any(allows(rule, "", right_) for rule in rules), right_

@@ -65,6 +65,12 @@ def config_maps_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{segment(namespace)}/configmaps"
 
 
+def config_map(namespace: str, name: str) -> APIResource:
+    """Return one ConfigMap, to list and watch: with the right to this one."""
+    fields = f"metadata.name={name}"
+    return APIResource(f"ConfigMap {name}", config_maps_path(namespace), field_selector=fields)
+
+
 def placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
     """Return method and path to create an object, or to replace one that was read."""
     meta = body["metadata"]

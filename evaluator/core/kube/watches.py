@@ -74,6 +74,8 @@ def decode_policy(
     if len(found.status) <= parse.MOST_BYTES:
         obj["status"] = msgspec.json.decode(found.status)
     before = policies.get(PolicyKey(found.metadata.namespace, found.metadata.name))
+    if before is not None:
+        before = before.written or before
     if len(found.spec) > parse.MOST_BYTES:
         return parse.oversized(
             obj, len(found.spec), observe=observe, vocabulary=vocabulary, before=before

@@ -102,6 +102,8 @@ class PagePart:
 
     evaluator: Callable[[], EvaluatorFields | None] = _nothing
     """Of this replica."""
+    notices: Callable[[], Sequence[str]] = tuple
+    """Sentences that every page shows."""
     policy: Callable[[Decision], PolicyFields | None] = _nothing
     listed: Callable[[Decision], ListedPolicyFields | None] = _nothing
     """Of a policy in a list of policies."""

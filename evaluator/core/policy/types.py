@@ -191,6 +191,19 @@ class Policy:
     """The annotations in force, by key."""
     misspelt: bool = False
     """Whether an annotation or label resembles a declared annotation, so that those of before the mistake are in force."""
+    written: "Policy | None" = field(default=None, compare=False)
+    """The policy as its author wrote it, of one that a stop makes observed."""
+
+    def observed_while(self, why: str) -> "Policy":
+        """Return the policy as only observed because of a stop; as written if `why` is empty, or it is observed anyway."""
+        if self.written is not None and self.observed_by == why:
+            return self
+        written = self.written or self
+        if not why or written.observed_by:
+            return written
+        policy = copy.copy(written)
+        vars(policy).update(observed_by=why, written=written)
+        return policy
 
     def with_status(self, status: Mapping[str, Any]) -> "Policy":
         """Return the policy with another status; all other parts are the same objects, and what was computed is kept."""

@@ -17,6 +17,7 @@ from typing import Any
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.node import Node, NodeCondition
+from evaluator.core.writes.kept import KeptOnNodes
 from evaluator.core.writes.node_plan import NodeOperations, Removal
 from plimsoll import rfc3339
 
@@ -113,14 +114,21 @@ def removals(node: Node, manager: str) -> Iterator[Removal]:
 class ConditionWrites:
     """Compares and sends the conditions that one feature sets: the `compare` and `send` of a `NodeWriter`."""
 
-    def __init__(self, kube: Kube, manager: str, describe: Describe) -> None:
+    def __init__(
+        self, kube: Kube, manager: str, describe: Describe, kept: KeptOnNodes | None = None
+    ) -> None:
+        self._kept = kept
         self._kube = kube
         self._manager = manager
         self._describe = describe
 
     def compare(self, _name: str, node: Node, wanted: Mapping[str, str]) -> ConditionApply | None:
         """Return the apply that gives a node the wanted conditions; None if it has them."""
-        return compare(node, wanted, self._manager)
+        found: Mapping[str, str] | None = wanted
+        if self._kept is not None:
+            own = node.own_conditions(self._manager).items()
+            found = self._kept.desired(wanted, {kind: one.state for kind, one in own})
+        return None if found is None else compare(node, found, self._manager)
 
     async def send(self, apply: ConditionApply) -> Node:
         """Apply the conditions; on a conflict, apply again without the conflicting ones. Raises KubeError."""

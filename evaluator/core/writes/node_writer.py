@@ -17,6 +17,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node
+from evaluator.core.policy.stops import StopsNow, no_stops
 from evaluator.core.signals import (
     Acted,
     ActionKind,
@@ -87,6 +88,7 @@ class WriteContext:
     bucket: TokenBucket
     is_leader: Callable[[], bool] = _always
     publish: Publish = unheard
+    stops: StopsNow = no_stops
     isolation: Isolation = field(default_factory=_uncounted)
     undone: Counter = field(default_factory=_undone)
     rng: random.Random = field(default_factory=random.Random)  # jitter, not a secret

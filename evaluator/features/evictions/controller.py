@@ -212,6 +212,8 @@ class EvictionController:
         for eviction in plan.evictions:
             if left <= 0 or not self._may_evict() or self._clock() < self._busy_until:
                 break
+            if not self._cluster.may_evict(eviction.policy, eviction.pod.spec.node_name):
+                continue  # stopped since it was planned
             if self._history.refusal(eviction.pod, self._clock()) is None:
                 if not await self._stored():
                     break

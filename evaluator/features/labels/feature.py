@@ -21,9 +21,19 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.label_sets import assignments_of
+from evaluator.core.policy.types import Policy
 from evaluator.core.policy_status import Effect, Effects, PolicyPart, listed
-from evaluator.core.signals import NodeLabelsChanged, PolicyReportChanged, Publish, on_node, unheard
+from evaluator.core.signals import (
+    NodeLabelsChanged,
+    PolicyReportChanged,
+    Publish,
+    StopsChanged,
+    on_node,
+    unheard,
+    wakes,
+)
 from evaluator.core.wiring import Wired
+from evaluator.core.writes.kept import KeptOnNodes
 from evaluator.core.writes.node_plan import Removal
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext, while_leading
 from evaluator.core.writes.undone import problems as undone_problems
@@ -106,9 +116,7 @@ class ConflictsByLabel:
         if not self._by_label:
             return
         policy, labels = decision.policy, decision.labels
-        rules = (rule for strategy in policy.strategies.values() for rule in strategy.rules)
-        keys = [policy.key.name, *(label.key for rule in rules for label in rule.labels)]
-        for key in dict.fromkeys(keys):
+        for key in dict.fromkeys(keys(policy)):
             for conflict in self._by_label.get(key, ()):
                 if labels.get(conflict.node, {}).get(key) == conflict.value:
                     yield conflict
@@ -127,9 +135,14 @@ class LabelConflicts:
     """The labels that are not set because another field manager owns them with another value."""
 
     def __init__(
-        self, cluster: ClusterCache, metrics: LabelMetrics, publish: Publish = unheard
+        self,
+        cluster: ClusterCache,
+        metrics: LabelMetrics,
+        publish: Publish = unheard,
+        kept: KeptOnNodes | None = None,
     ) -> None:
         self._cluster = cluster
+        self._kept = kept
         self._publish = publish
         self._metrics = metrics
         self._log = ConflictLog(log)
@@ -140,7 +153,12 @@ class LabelConflicts:
 
     def compare(self, name: str, node: Node, desired: Mapping[str, str]) -> LabelApply | None:
         """Return the write that gives a node the desired labels, if any, without those in conflict, which are noted."""
-        found = node_labels.compare(name, node.node_labels, desired)
+        kept: Mapping[str, str] | None = desired
+        if self._kept is not None:
+            kept = self._kept.desired(desired, node.node_labels.ours)
+        if kept is None:
+            return None
+        found = node_labels.compare(name, node.node_labels, kept)
         self._note(name, found.conflicts)
         return found.apply
 
@@ -226,6 +244,13 @@ class LabelledNodes(Effects):
         yield Effect("nodesLabelled", f"label {listed(labelled, len(table.nodes))}", labelled)
 
 
+def keys(policy: Policy) -> Iterator[str]:
+    """Yield the keys of the labels that a policy may set."""
+    yield policy.key.name
+    for rule in policy.rules:
+        yield from (label.key for label in rule.labels)
+
+
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
     """Yield the write that removes the labels that our field manager owns, for the command `clean`."""
     if apply := node_labels.compare(node.metadata.name, node.node_labels, {}).apply:
@@ -236,12 +261,14 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
 def wire(core: Core, _options: FeatureOptions) -> Wired:
     """Label nodes while this replica leads."""
     metrics = LabelMetrics(core.metrics.registry)
-    conflicts = LabelConflicts(core.cluster, metrics, core.signals.publish)
+    kept = KeptOnNodes(core.writes.stops, core.loop, keys)
+    conflicts = LabelConflicts(core.cluster, metrics, core.signals.publish, kept)
     writer = label_writer(core.writes, conflicts, metrics.label_writes)
     reacts = (
         on_node(NodeLabelsChanged, conflicts.node_changed),
         on_node(NodeLabelsChanged, writer.wake),
         *while_leading(writer),
+        *wakes(writer.start_over, StopsChanged),
     )
     return Wired(
         reacts=reacts,

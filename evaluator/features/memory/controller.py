@@ -89,14 +89,15 @@ class Transitions:
         self._memories = memories
         self._wall = wall
         self._cause_of = cause_of
-        self._decisions: Decisions | None = None
+        self._decided_on: tuple[Decisions, frozenset[PolicyKey]] | None = None
         self._verdicts = LabelAssignments(context.decider.latest.table.nodes, ())
 
     def verdicts(self) -> LabelAssignments:
         """Return, by node and policy with a memory, whether it is violated, or has no verdict yet."""
-        decisions = self._decider.latest
-        if decisions is not self._decisions:
-            self._decisions = decisions
+        decisions, counting = self._decider.latest, self._memories.counting
+        known = self._decided_on
+        if known is None or known[0] is not decisions or known[1] != counting:
+            self._decided_on = decisions, counting
             assigned = _verdicts(decisions, self._memories)
             self._verdicts = LabelAssignments(decisions.table.nodes, assigned)
         return self._verdicts
@@ -157,9 +158,9 @@ def _key(name: str) -> PolicyKey:
 def _verdicts(decisions: Decisions, memories: Memories) -> tuple[LabelAssignment, ...]:
     """Return the nodes that violate each policy with a memory, and those without a verdict: all, of one that does not count."""
     found = []
-    nodes = decisions.table.nodes
+    nodes, counting = decisions.table.nodes, memories.counting
     for key in sorted(memories.half_lives.keys() & decisions.policies.keys()):
-        if key not in memories.counting:
+        if key not in counting:
             found.append(LabelAssignment(str(key), _UNDECIDED, NodeMask(nodes, nodes.all)))
             continue
         decision = decisions.policies[key]

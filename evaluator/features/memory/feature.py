@@ -26,6 +26,7 @@ from evaluator.core.signals import (
     Decided,
     NodeAnnotationsChanged,
     PolicyChanged,
+    StopsChanged,
     on,
     on_node,
     wakes,
@@ -196,7 +197,7 @@ class _Cluster:
     def __init__(self, core: Core) -> None:
         self._cluster = core.cluster
         self._loop: DecisionLoop = core.loop
-        self.memories = Memories(self.policies)
+        self.memories = Memories(self.policies, core.contributions.stops)
 
     def policies(self) -> Mapping[PolicyKey, Policy]:
         """Return the policies of the cluster."""
@@ -243,6 +244,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
             on_node(NodeAnnotationsChanged, cluster.changed),
             on_node(NodeAnnotationsChanged, writer.wake),
             *while_leading(writer),
+            *wakes(writer.start_over, StopsChanged),
             on(Decided, report.show),
         ),
         decides=[parts],

@@ -7,6 +7,7 @@ import numpy as np
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex
+from evaluator.core.policy.stops import StopsNow, no_stops
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.vocabulary import PolicyMetric
 from evaluator.core.readings.column import Column, SourceMask, unknown
@@ -24,8 +25,11 @@ _PERIOD = 60.0
 class Memories:
     """The scores of all nodes, by policy. `policies` returns those of the cluster, by key."""
 
-    def __init__(self, policies: Callable[[], Mapping[PolicyKey, Policy]]) -> None:
+    def __init__(
+        self, policies: Callable[[], Mapping[PolicyKey, Policy]], stops: StopsNow = no_stops
+    ) -> None:
         self._policies = policies
+        self._stops = stops
         self._of_node: dict[str, NodeMemory] = {}
         self._by_policy: dict[PolicyKey, dict[str, Score]] = {}
         self._half_lives: Mapping[PolicyKey, float] | None = None
@@ -75,7 +79,8 @@ class Memories:
     def counting(self) -> frozenset[PolicyKey]:
         """The policies whose violations change scores; scores of the others in `half_lives` are kept and decay."""
         _ = self.half_lives
-        return self._counting
+        stops = self._stops()
+        return frozenset(filter(stops.permit, self._counting)) if stops.freeze else self._counting
 
     def memory_of(self, key: PolicyKey) -> Memory | None:
         """Return the memory of a policy; None if there is no such policy, or it has none."""

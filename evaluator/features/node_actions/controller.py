@@ -1,18 +1,27 @@
 """Writes the taints and conditions of nodes as the planner has them, once there is a plan."""
 
 import math
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import Counter
 
-from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.model.node_labels import FIELD_MANAGER
+from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.writes.conditions import ConditionApply, ConditionWrites
+from evaluator.core.writes.kept import KeptOnNodes
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
+from evaluator.features.node_actions import names
+from evaluator.features.node_actions.annotations import (
+    CONDITION,
+    TaintEffect,
+    TaintsAndConditions,
+)
 from evaluator.features.node_actions.planner import NodeActionPlanner
+from evaluator.features.node_actions.types import taint_name
 from evaluator.features.node_actions.writes import NodePatch, compare_taints, violation_message
 
 _CONFLICTS = (409, 422)
@@ -25,24 +34,43 @@ def taint_writer(
     context: WriteContext, planner: NodeActionPlanner, writes: Counter
 ) -> NodeWriter[NodePatch]:
     """Return the writer of our taints; without --taints, it takes off those that are left over."""
+    taints = Taints(context, planner)
     return NodeWriter(
         context,
         "taints",
         plan=lambda: planner.latest.taints,
-        compare=lambda _name, node, desired: compare_taints(node, desired, planner.prefixes),
-        send=TaintSender(context.kube, planner).send,
+        compare=taints.compare,
+        send=taints.send,
         writes=writes,
         ready=lambda: planner.ready,
         manager_of=lambda node: node.metadata.taints_manager,
     )
 
 
-class TaintSender:
-    """Sends patches of taints; those in flight count for the limits."""
+class Taints:
+    """Compares taints and sends patches of them; those in flight count for the limits."""
 
-    def __init__(self, kube: Kube, planner: NodeActionPlanner) -> None:
-        self._kube = kube
+    def __init__(self, context: WriteContext, planner: NodeActionPlanner) -> None:
+        self._kube = context.kube
         self._planner = planner
+        self._kept = KeptOnNodes(context.stops, context.decider, self._keys)
+
+    def _keys(self, policy: Policy) -> Iterator[str]:
+        """Yield the names of the taints that a policy may set."""
+        for prefix in self._planner.prefixes:
+            key = names.taint_key(prefix, policy.key)
+            yield from (taint_name(key, effect.value) for effect in TaintEffect)
+
+    def compare(self, _name: str, node: Node, desired: Mapping[str, str]) -> NodePatch | None:
+        """Return the patch that gives a node the desired taints; None if it has them."""
+        prefixes = self._planner.prefixes
+        own = {
+            taint_name(taint.key, taint.effect): taint.value
+            for taint in node.spec.taints or ()
+            if taint.key.startswith(prefixes)
+        }
+        kept = self._kept.desired(desired, own)
+        return None if kept is None else compare_taints(node, kept, prefixes)
 
     async def send(self, patch: NodePatch) -> Node:
         """Patch the node; if it has changed, read it and compare again. Raises KubeError."""
@@ -55,8 +83,7 @@ class TaintSender:
             node = await self._kube.list_node(patch.node)
             if node is None:
                 raise KubeError(404, f"node {patch.node} was deleted")
-            desired = self._planner.latest.taints.get(patch.node, {})
-            again = compare_taints(node, desired, self._planner.prefixes)
+            again = self.compare(patch.node, node, self._planner.latest.taints.get(patch.node, {}))
             if again is None:
                 return node
             patch = again
@@ -83,7 +110,8 @@ def condition_writer(
 ) -> NodeWriter[ConditionApply]:
     """Return the writer of the conditions of policies; a write is a transition."""
     described = PlannedConditions(planner, context.decider, cause_of)
-    conditions = ConditionWrites(context.kube, FIELD_MANAGER, described.condition)
+    kept = KeptOnNodes(context.stops, context.decider, condition_keys)
+    conditions = ConditionWrites(context.kube, FIELD_MANAGER, described.condition, kept)
     return NodeWriter(
         context,
         "conditions",
@@ -93,6 +121,12 @@ def condition_writer(
         writes=writes,
         ready=lambda: planner.ready,
     )
+
+
+def condition_keys(policy: Policy) -> tuple[str, ...]:
+    """Return the types of the conditions that a policy may set."""
+    actions = policy.actions.part(TaintsAndConditions)
+    return (actions.condition,) if CONDITION in actions.kinds else ()
 
 
 class PlannedConditions:
@@ -106,9 +140,15 @@ class PlannedConditions:
         self._cause_of = cause_of
 
     def condition(self, node: str, kind: str, state: str) -> NodeCondition:
-        """Return the condition of a node with a status and reason."""
+        """Return the condition of a node with a status and reason; one that stands although the plan differs, as it is."""
+        standing = self._planner.standing(node, kind)
+        if standing is not None and standing.state == state != self._planned(node, kind):
+            return standing
         since, message = self._since(kind, node), self._message(kind, node)
         return NodeCondition.in_state(kind, state)._replace(since=since, message=message)
+
+    def _planned(self, node: str, kind: str) -> str | None:
+        return self._planner.latest.conditions.get(node, {}).get(kind)
 
     def _since(self, kind: str, node: str) -> float:
         plan = self._planner.latest

@@ -13,7 +13,14 @@ from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.policy_status import PolicyPart
-from evaluator.core.signals import Decided, LeadershipGained, NodeActionsChanged, on_node, wakes
+from evaluator.core.signals import (
+    Decided,
+    LeadershipGained,
+    NodeActionsChanged,
+    StopsChanged,
+    on_node,
+    wakes,
+)
 from evaluator.core.wiring import Wired
 from evaluator.core.writes import conditions
 from evaluator.core.writes.conditions import ConditionApply
@@ -176,6 +183,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         metrics,
         settings,
         evicts=core.contributions.is_descheduling,
+        stops=core.contributions.stops,
         publish=core.signals.publish,
         guard=core.isolation.part("actions on nodes"),
     )
@@ -187,14 +195,14 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
     loops = [planner.run, taints.run, *([of_policies.run] if options.conditions else [])]
     return Wired(
         reacts=(
-            *wakes(planner.wake, Decided),
+            *wakes(planner.wake, Decided, StopsChanged),
             on_node(NodeActionsChanged, planner.changed),
             on_node(NodeActionsChanged, taints.wake),
             on_node(NodeActionsChanged, of_policies.wake),
             *wakes(taints.wake, ActionsPlanned),
             *wakes(of_policies.wake, ActionsPlanned),
-            *wakes(taints.start_over, LeadershipGained),
-            *wakes(of_policies.start_over, LeadershipGained),
+            *wakes(taints.start_over, LeadershipGained, StopsChanged),
+            *wakes(of_policies.start_over, LeadershipGained, StopsChanged),
         ),
         decides=[DecisionParts(records=Records(own_prefixes(options.taint_prefix)).by_record)],
         loops=loops,

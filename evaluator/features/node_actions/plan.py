@@ -60,9 +60,9 @@ class ActingPolicy:
         }
         self._evicting: Mask = self._violated.get(StrategyName.DESCHEDULE, nodes.none)
         self._violating = union(self._violated.values(), nodes)
-        self._kept = (
-            nodes.all if decision.undecided else decisions.table.unreported(decision.policy.metrics)
-        )
+        self._frozen = not settings.stops.permit(self.key)
+        unreported = decisions.table.unreported(decision.policy.metrics)
+        self._kept = nodes.all if self._frozen or decision.undecided else unreported
         self._matchable = matchable(decision, self._violating, decisions.table)
         self._taint = names.taint_key(settings.prefix, decision.policy.key)
         self.condition = self._actions.condition
@@ -109,6 +109,8 @@ class ActingPolicy:
             if not self._hard:
                 present = present | self._where.tainted(self._taint)
             wanted = self._violating | (present & self._kept)
+        if self._frozen:
+            wanted = present
         within = cluster if self._hard or self._evicts else None
         choice = choose(wanted, present, since, most=limit, cluster=within)
         if within is not None:
@@ -131,7 +133,7 @@ class ActingPolicy:
         return since
 
     def taints(self, made: PolicyActions) -> list[LabelAssignment]:
-        """Return the taints of this policy; nodes without a verdict keep theirs."""
+        """Return the taints of this policy; nodes without a verdict, and all of a frozen policy, keep theirs."""
         if not self._sets_taint:
             return []
         masks: dict[TaintEffect, Mask] = {}

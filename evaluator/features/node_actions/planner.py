@@ -14,6 +14,7 @@ from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_labels import FIELD_MANAGER
+from evaluator.core.policy.stops import StopsNow, no_stops
 from evaluator.core.signals import PolicyReportChanged, Publish, Signal, unheard
 from evaluator.features.node_actions.names import own_prefixes
 from evaluator.features.node_actions.plan import planning
@@ -81,12 +82,14 @@ class NodeActionPlanner:
         settings: ActionSettings,
         *,
         evicts: Callable[[], bool] | None = None,
+        stops: StopsNow = no_stops,
         publish: Publish = unheard,
         guard: Guard = UNGUARDED,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`evicts`: returns whether pods are evicted, if that is known later than `settings`."""
         self._evicts = evicts
+        self._stops = stops
         self._publish = publish
         self._guard = guard
         self._cluster = cluster
@@ -144,6 +147,10 @@ class NodeActionPlanner:
         self._metrics.tainted_nodes.set(len(self._taints))
         self.wake()
 
+    def standing(self, node: str, kind: str) -> NodeCondition | None:
+        """Return a condition of ours that a node has."""
+        return self._conditions.get(kind, {}).get(node)
+
     def _of(self, name: str) -> dict[str, NodeCondition]:
         return {kind: self._conditions[kind][name] for kind in self._types_of.get(name, ())}
 
@@ -182,7 +189,8 @@ class NodeActionPlanner:
         self._publish(PolicyReportChanged())
 
     def _settings(self) -> ActionSettings:
-        return replace(self.settings, evict=self._evicts()) if self._evicts else self.settings
+        evict = self._evicts() if self._evicts else self.settings.evict
+        return replace(self.settings, evict=evict, stops=self._stops())
 
     def _show(self, plan: ActionPlan) -> None:
         limited = {key: actions for key, actions in plan.policies.items() if actions.choice}

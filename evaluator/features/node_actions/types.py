@@ -10,6 +10,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import Mask, NodeIndex, union
 from evaluator.core.policy.label_sets import LabelAssignments
+from evaluator.core.policy.stops import NO_STOPS, Stops
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import TaintEffect
 from evaluator.features.node_actions.limit import CLUSTER_LIMIT, Choice, NodeLimit
@@ -23,7 +24,10 @@ VALUE = "violating"
 
 @dataclass(frozen=True, slots=True)
 class ActionSettings:
-    """What the evaluator's flags permit. `most`: the most nodes with a hard action, over all policies."""
+    """What the evaluator's flags permit. `most`: the most nodes with a hard action, over all policies.
+
+    `stops`: policies that are frozen keep the actions that they have.
+    """
 
     taints: bool = False
     conditions: bool = False
@@ -33,6 +37,7 @@ class ActionSettings:
     condition_types: tuple[str, ...] = ()
     """Permitted condition types beside those of Plimsoll; a `*` at the end stands for any characters."""
     most: NodeLimit = CLUSTER_LIMIT
+    stops: Stops = NO_STOPS
 
 
 @dataclass(frozen=True, slots=True)

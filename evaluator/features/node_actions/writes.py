@@ -73,7 +73,7 @@ def compare_taints(
         if not taint.key.startswith(prefixes):
             continue
         name = taint_name(taint.key, taint.effect)
-        if wanted.get(name) == taint.value == VALUE:
+        if wanted.get(name) == taint.value:
             del wanted[name]
         else:
             remove.append(index)

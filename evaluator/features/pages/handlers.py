@@ -12,7 +12,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages.section import LONGEST_PATH, SHOWN, PageError, Report, Section
 from evaluator.core.pages.window import Window
 from evaluator.features.pages import rendering
-from evaluator.features.pages.kinds import ErrorPage
+from evaluator.features.pages.kinds import BasePage, ErrorPage, PodPage, PolicyList
 from evaluator.features.pages.pods import NodeReports, PodReports
 from evaluator.features.pages.policies import PolicyReports
 from evaluator.features.pages.rendering import NEGOTIATED, Drawing, DrawnPages
@@ -46,6 +46,14 @@ class Reports:
         self.nodes = NodeReports(sources)
         self.pods = PodReports(sources)
         self.building = FairLock(_WAITING)
+
+    async def as_json(self, build: Build) -> Response:
+        """Build a report and return it as JSON, with what every page says. Raises PageError."""
+        report = await build()
+        notices = self.sources.notices()
+        if notices and isinstance(report.head, BasePage | PolicyList | PodPage):
+            report.head.notices = notices
+        return await rendering.as_json(report)
 
 
 class ExplainPages:
@@ -98,7 +106,7 @@ class ExplainPages:
     async def _answer(self, build: Callable[[], Awaitable[Report]]) -> Response:
         async with self._reports.building.hold():
             try:
-                return await rendering.as_json(await build())
+                return await self._reports.as_json(build)
             except PageError as failure:
                 return responses.error(str(failure), failure.status)
 
@@ -158,7 +166,7 @@ class BrowserPages:
             page = await self._page(target)
             if target.wants_json:
                 async with self._reports.building.hold():
-                    response = await rendering.as_json(await page.build())
+                    response = await self._reports.as_json(page.build)
                 return response.with_headers(dict(NEGOTIATED))
             if (recent := self._recent(target)) is not None:
                 return recent
@@ -281,6 +289,7 @@ class BrowserPages:
             "section": section,
             "navigation": [*sections, ("rules", "Rules and metrics")],
             "sections": [section.name for section in shown],
+            "notices": self._reports.sources.notices(),
             "json": target.as_json,
             "live": past.position if (past := self._reports.sources.past) else "",
             "made": rfc3339.seconds(time.time()),

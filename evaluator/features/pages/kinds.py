@@ -28,11 +28,13 @@ States = dict[str, int]
 _WITH_REASONS = with_fields([(name.value, str | None) for name in COMPLIANCE])
 
 
-class BasePage(Fields):
+class BasePage(Fields, kw_only=True):
     """What all pages say of the replica."""
 
     waiting_for: list[str]
     """What the replica waits for until it is ready."""
+    notices: Maybe[list[str]] = UNSET
+    """What is stopped, by whom, when and why."""
 
 
 class Strip(Fields):
@@ -160,6 +162,8 @@ class PolicyList(Fields, kw_only=True):
 
     namespace: Maybe[str] = UNSET
     waiting_for: list[str]
+    notices: Maybe[list[str]] = UNSET
+    """What is stopped, by whom, when and why."""
     node_count: int
     agents_port: AgentsPort | None
     policies_more: Maybe[int] = UNSET
@@ -512,6 +516,8 @@ class PodPage(Fields, kw_only=True):
     extended_by: ClassVar[type[Fields]] = PodFields
 
     waiting_for: Maybe[list[str]] = UNSET
+    notices: Maybe[list[str]] = UNSET
+    """What is stopped, by whom, when and why."""
     pod: str
     summary: Maybe[str] = UNSET
     turned_away_by_plimsoll: Maybe[bool | None] = UNSET

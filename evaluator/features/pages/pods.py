@@ -52,7 +52,7 @@ class NodeReports:
         nodes = await stepwise(
             explain_nodes.nodes(self._decider.latest, cause_of=self._sources.causes.cause_of)
         )
-        return Report(NodeList(self._sources.waiting()), objects={"nodes": nodes})
+        return Report(NodeList(waiting_for=self._sources.waiting()), objects={"nodes": nodes})
 
     async def page(self, window: Window) -> Report:
         """Report on the nodes of a page: those that differ first."""

@@ -141,6 +141,10 @@ class PageSources:
         """Return what is missing before this replica is ready."""
         return list(self.decider.waiting_for)
 
+    def notices(self) -> list[str]:
+        """Return the sentences that every page shows."""
+        return [sentence for part in self.parts() for sentence in part.notices()]
+
     @property
     def judge(self) -> PodJudge | None:
         """What judges nodes for pods beside the policies; None if nothing does."""

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
@@ -13,6 +13,7 @@ from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model import events
 from evaluator.core.model.events import EventSpec, ObjectReference
+from evaluator.core.model.node import Node
 from evaluator.core.signals import ProblemOccurred
 from evaluator.core.writes.conditions import ConditionApply, ConditionWrites
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
@@ -60,11 +61,16 @@ def condition_writer(
 ) -> NodeWriter[ConditionApply]:
     """Return the writer of the conditions of problems. `wake(node)` it after the problems of a node changed."""
     sent = ConditionWrites(context.kube, MANAGER, conditions.condition)
+
+    def compare(name: str, node: Node, wanted: Mapping[str, str]) -> ConditionApply | None:
+        """They are of no policy: they stay while all policies are frozen."""
+        return None if context.stops().others.frozen else sent.compare(name, node, wanted)
+
     return NodeWriter(
         context,
         "problems",
         plan=lambda: conditions,
-        compare=sent.compare,
+        compare=compare,
         send=sent.send,
         writes=writes,
     )

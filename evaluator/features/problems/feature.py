@@ -19,9 +19,11 @@ from evaluator.core.signals import (
     ProblemConditionsChanged,
     ProblemOccurred,
     Publish,
+    StopsChanged,
     on,
     on_node,
     unheard,
+    wakes,
 )
 from evaluator.core.wiring import Wired
 from evaluator.core.writes import conditions
@@ -188,6 +190,7 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     reacts, loops = [on_node(NodeAnnotationsChanged, acknowledged.changed)], []
     if permitted:
         reacts += while_leading(writer)
+        reacts += wakes(writer.start_over, StopsChanged)
         reacts.append(on_node(NodeActionsChanged, writer.wake))
         reacts.append(on_node(ProblemConditionsChanged, writer.wake))
         loops.append(writer.run)

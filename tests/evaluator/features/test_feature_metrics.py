@@ -48,11 +48,12 @@ async def test_counters_of_a_deleted_policy_are_removed(metrics):
     assert left == []
 
 
-@pytest.mark.features("evictions", "requeue")
+@pytest.mark.features("evictions", "requeue", "stop")
 @pytest.mark.parametrize("given", [{}, {"evict": True, "nudge": False}], ids=str)
 async def test_kinds_of_all_actions_are_declared(given, connect):
     """Whatever the flags: the history offers them as filters, and a replica before this one may have done them."""
     settings = Settings(unsafe=True, bind_address="127.0.0.1", **given)
     core = Service(settings, await connect("http://127.0.0.1:1")).core
-    named = ["leader", "written", "not written", "evicted", "not evicted", "requeued"]
+    stops = ["stopped", "resumed"]
+    named = ["leader", "written", "not written", *stops, "evicted", "not evicted", "requeued"]
     assert core.contributions.action_kinds() == named
