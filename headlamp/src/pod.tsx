@@ -87,6 +87,11 @@ function Facts({ page }: { page: PodPage }) {
           hide: !gang,
         },
         {
+          name: 'Nominated node',
+          value: <Name>{page.nominatedNode ?? ''}</Name>,
+          hide: !page.nominatedNode,
+        },
+        {
           name: 'kube-scheduler',
           value: <Name>{page.schedulerMessage ?? page.schedulerReason ?? ''}</Name>,
           hide: !page.schedulerReason,
