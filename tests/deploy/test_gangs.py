@@ -30,6 +30,7 @@ OPTED_IN = {"plimsoll.io/gangs": "enabled"}
 FOREIGN = {"name": "example.com/quota"}
 OURS = {"name": GATE}
 GANG = {"podGroup": "train", "minAvailable": "4"}
+OLDER = "pod-group.scheduling.sigs.k8s.io"
 
 
 def named(objects, kind, name=EVALUATOR):
@@ -282,6 +283,10 @@ CASES = [
     (GANG, {"nodeName": "node-a"}, []),
     ({}, {}, []),
     ({"app": "web"}, {"schedulingGates": [FOREIGN]}, [FOREIGN]),
+    ({"scheduling.x-k8s.io/pod-group": "train", "minAvailable": "2"}, {}, [OURS]),
+    ({f"{OLDER}/name": "train", f"{OLDER}/min-available": "3"}, {}, [OURS]),
+    ({OLDER: "train", f"{OLDER}/min-available": "1"}, {}, []),
+    ({"scheduling.x-k8s.io/pod-group": "train"}, {}, []),
     ({"podGroup": "train"}, {}, []),
     ({"minAvailable": "4"}, {}, []),
     ({"podGroup": "", "minAvailable": "4"}, {}, []),

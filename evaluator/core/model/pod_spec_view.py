@@ -11,6 +11,7 @@ import msgspec
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod uses no resources."""
+_INFEASIBLE = "Infeasible"
 
 
 class Requests(msgspec.Struct):
@@ -31,6 +32,7 @@ class ContainerPort(msgspec.Struct, rename="camel"):
 class Container(msgspec.Struct, rename="camel"):
     """core/v1 Container."""
 
+    name: str = ""
     resources: Requests | None = None
     restart_policy: str | None = None
 
@@ -72,6 +74,7 @@ class PodConditionFields(msgspec.Struct, rename="camel"):
 
     type: str = ""
     status: str = ""
+    reason: str = ""
     last_transition_time: str | None = None
 
 
@@ -98,6 +101,9 @@ class ContainerState(msgspec.Struct):
 class ContainerStatus(msgspec.Struct, rename="camel"):
     """core/v1 ContainerStatus."""
 
+    name: str = ""
+    allocated_resources: dict[str, Any] | None = None
+    resources: Requests | None = None
     restart_count: int = 0
     ready: bool = False
     state: ContainerState | None = None
@@ -109,6 +115,10 @@ class PodStatusFields(msgspec.Struct, rename="camel"):
 
     phase: str = ""
     qos_class: str = ""
+    resize: str = ""
+    """Of Kubernetes 1.27 to 1.32; later ones have conditions instead."""
+    allocated_resources: dict[str, Any] | None = None
+    resources: Requests | None = None
     start_time: str | None = None
     conditions: list[PodConditionFields] | None = None
     container_statuses: list[ContainerStatus] | None = None
@@ -160,6 +170,15 @@ class PodSpecView(msgspec.Struct):
             if (condition.type, condition.status) == ("PodScheduled", "True"):
                 return condition.last_transition_time or self.status.start_time
         return self.status.start_time
+
+    @property
+    def is_resize_infeasible(self) -> bool:
+        """Whether the kubelet refused the last change of requests: it stays in the spec without effect."""
+        status = self.status
+        return status.resize == _INFEASIBLE or any(
+            condition.type == "PodResizePending" and condition.reason == _INFEASIBLE
+            for condition in status.conditions or ()
+        )
 
     @property
     def all_container_statuses(self) -> Iterator[ContainerStatus]:

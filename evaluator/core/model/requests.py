@@ -2,6 +2,7 @@
 
 https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
 https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/#resource-sharing-within-containers
+https://kubernetes.io/docs/tasks/configure-pod-container/resize-container-resources/
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -11,7 +12,13 @@ from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from evaluator.core.model.names import EXTENDER_RESOURCE
-from evaluator.core.model.pod_spec_view import Container, PodSpecView, Requests
+from evaluator.core.model.pod_spec_view import (
+    Container,
+    ContainerStatus,
+    PodSpecView,
+    PodStatusFields,
+    Requests,
+)
 from evaluator.core.model.resources import (
     RESOURCES,
     Amounts,
@@ -31,6 +38,8 @@ _POD_LEVEL = frozenset({Resource.CPU, Resource.MEMORY})
 """Resources that pod-level requests may set instead of containers:
 https://kubernetes.io/docs/concepts/workloads/pods/pod-level-resources/.
 """
+_RESIZABLE = frozenset({Resource.CPU, Resource.MEMORY})
+"""Resources of a running container that can change."""
 _ONE_POD = tuple(int(resource is Resource.PODS) for resource in RESOURCES)
 
 
@@ -75,12 +84,15 @@ class EffectiveRequest(NamedTuple):
 
 def effective(pod: PodSpecView) -> EffectiveRequest:
     """Return the effective request of a pod; never raises."""
-    return of_spec(pod.spec, pod)
+    return _effective(_Requests(pod.spec, pod, RESOURCES, _Held(pod)))
 
 
 def of_spec(spec: Spec, pod: object) -> EffectiveRequest:
     """Return the effective request of a pod's spec; `pod` is the name in problems. Never raises."""
-    parsed = _Requests(spec, pod, RESOURCES)
+    return _effective(_Requests(spec, pod, RESOURCES))
+
+
+def _effective(parsed: "_Requests") -> EffectiveRequest:
     requests = _sum(parsed.needed(_POD_LEVEL), parsed.overhead, _ONE_POD)
     return EffectiveRequest(_shared(requests), tuple(parsed.problems))
 
@@ -121,20 +133,53 @@ def _request_maps(spec: Spec) -> Iterator[Mapping[str, Any]]:
     yield spec.overhead or {}
 
 
+class _Held:
+    """What the kubelet holds for a pod, by its status; it differs from the spec while a resize is under way or was refused."""
+
+    def __init__(self, pod: PodSpecView) -> None:
+        self._status = pod.status
+        self._infeasible = pod.is_resize_infeasible
+        self._containers = {status.name: status for status in pod.all_container_statuses}
+
+    def by_container(self, container: Container) -> Sequence[Mapping[str, Any]]:
+        """Return the requests of which the largest count for a container."""
+        status = self._containers.get(container.name)
+        return [container.requests] if status is None else self._among(container.requests, status)
+
+    def by_pod(self, requests: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Return the requests of which the largest count for a pod with these pod-level ones."""
+        return self._among(requests, self._status)
+
+    def _among(
+        self, stated: Mapping[str, Any], status: ContainerStatus | PodStatusFields
+    ) -> Sequence[Mapping[str, Any]]:
+        actual = status.resources and status.resources.requests
+        held = [part for part in (actual, status.allocated_resources) if part]
+        if not self._infeasible:  # rarely anything differs
+            return [stated, *(part for part in held if part != stated)]
+        if held:
+            stated = {name: stated[name] for name in stated if name not in _RESIZABLE}
+        return [stated, *held]
+
+
 class _Requests:
-    """Requests of a pod for the given resources, in their order. `problems`: requests that could not be parsed; they count
-    as 0.
+    """Requests of a pod for the given resources, in their order. `held`: what its kubelet holds for it. `problems`: requests
+    that could not be parsed; they count as 0.
     """
 
-    def __init__(self, spec: Spec, pod: object, resources: Sequence[str]) -> None:
+    def __init__(
+        self, spec: Spec, pod: object, resources: Sequence[str], held: _Held | None = None
+    ) -> None:
         self.problems: list[str] = []
+        self._held = held
         self._pod = pod
         self._spec = spec
         self._resources = resources
         self._nothing = (0,) * len(resources)
-        self._containers = [self._read(container.requests) for container in spec.containers or ()]
+        self._containers = [self._running(container) for container in spec.containers or ()]
         self._init_containers = [
-            (self._read(init.requests), init.is_sidecar) for init in spec.init_containers or ()
+            (self._running(init) if init.is_sidecar else self._read(init.requests), init.is_sidecar)
+            for init in spec.init_containers or ()
         ]
 
     def needed(self, pod_level: Set[str]) -> ResourceVector:
@@ -142,7 +187,9 @@ class _Requests:
         whole, vector = self._spec.resources, self._at_most()
         if not (whole and whole.requests):
             return vector
-        stated = self._amounts(whole.requests)
+        stated = self._largest(
+            self._held.by_pod(whole.requests) if self._held else [whole.requests]
+        )
         return tuple(
             stated.get(resource, value) if resource in pod_level else value
             for resource, value in zip(self._resources, vector, strict=True)
@@ -163,8 +210,23 @@ class _Requests:
                 sidecars = beside
         return _most(_sum(sidecars, *self._containers), starting)
 
+    def _running(self, container: Container) -> ResourceVector:
+        """Return the requests of a container that can be resized."""
+        if self._held is None:
+            return self._read(container.requests)
+        return self._vector(self._largest(self._held.by_container(container)))
+
     def _read(self, requests: Mapping[str, Any]) -> ResourceVector:
-        found = self._amounts(requests)
+        return self._vector(self._amounts(requests))
+
+    def _largest(self, requests: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for part in requests:
+            for name, value in self._amounts(part).items():
+                found[name] = max(value, found.get(name, 0))
+        return found
+
+    def _vector(self, found: Mapping[str, int]) -> ResourceVector:
         return tuple(found.get(name, 0) for name in self._resources) if found else self._nothing
 
     def _amounts(self, requests: Mapping[str, Any]) -> dict[str, int]:

@@ -42,8 +42,8 @@ from evaluator.features.gangs.controller import PACE, PATIENCE, GangController, 
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.capacity import CapacityTracker
 from evaluator.features.gangs.core.explain import GangExplainer, members
-from evaluator.features.gangs.core.labels import membership
-from evaluator.features.gangs.core.membership import GATE, GROUP_LABEL
+from evaluator.features.gangs.core.labels import membership, numbers
+from evaluator.features.gangs.core.membership import GATE
 from evaluator.features.gangs.core.page import PAGES, GangOfPodFields, GangQueue, GangsFields
 from evaluator.features.gangs.core.podgroup import GangIndex, GangKey, PodGroup
 from evaluator.features.gangs.core.types import GangReason
@@ -259,7 +259,7 @@ def gang_of_pod(pod: Pod) -> GangOfPodFields | None:
     """Return the gang of a pod that has our gate, and that the gate holds it; None for other pods."""
     if all(gate.name != GATE for gate in pod.spec.scheduling_gates or ()):
         return None
-    group = (pod.metadata.labels or {}).get(GROUP_LABEL) or pod.metadata.name
+    group = numbers(pod.metadata.labels or {}).group or pod.metadata.name
     gang = GangOfPodFields(gang=f"{pod.metadata.namespace}/{group}")
     if not (pod.spec.node_name or pod.status.phase in FINISHED):
         gang.turned_away_by_plimsoll = True

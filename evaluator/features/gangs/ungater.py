@@ -9,18 +9,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
+
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import UNREADABLE
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core import labels
 from evaluator.features.gangs.core.membership import (
-    GROUP_LABEL,
     GatedPod,
     decode_gated,
     ungate_patch,
 )
-from evaluator.features.gangs.core.podgroup import GangKey, PodGroup, gang_among
+from evaluator.features.gangs.core.podgroup import PodGroup, about, gang_among
 from evaluator.features.gangs.core.types import GangReason, GangRelease
 from evaluator.features.gangs.metrics import GangMetrics
 from plimsoll import logs, rfc3339
@@ -87,7 +88,7 @@ class Ungater:
 
         Raises KubeError for other errors.
         """
-        observed, changed = await self._look(release.gang), None
+        observed, changed = await self._look(release), None
         for pod in release.due(observed.gang):
             error = await self._patch(pod, observed.raw[pod.uid], release.reason)
             if error is None:
@@ -100,12 +101,9 @@ class Ungater:
                 changed = error
         return changed
 
-    async def _look(self, key: GangKey) -> _Found:
+    async def _look(self, release: GangRelease) -> _Found:
         """List a gang's pods. Raises KubeError."""
-        if key.alone:
-            listed = await self._kube.list_pods(key.namespace, fields=f"metadata.name={key.name}")
-        else:
-            listed = await self._kube.list_pods(key.namespace, labels=f"{GROUP_LABEL}={key.name}")
+        key, listed = release.gang, await self._list(release)
         pods: list[PodRecord] = []
         raw: dict[str, GatedPod] = {}
         for number, item in enumerate(listed):
@@ -113,6 +111,8 @@ class Ungater:
                 await asyncio.sleep(0)
             try:
                 pod = labels.decode(item)
+                if pod.uid in raw:  # it has the label in two spellings
+                    continue
                 raw[pod.uid] = decode_gated(item)
             except UNREADABLE as error:
                 log.warning(
@@ -121,6 +121,16 @@ class Ungater:
                 continue
             pods.append(pod)
         return _Found(gang_among(key, pods, count_all=self._count_all), raw)
+
+    async def _list(self, release: GangRelease) -> list[msgspec.Raw]:
+        """List by each spelling of the group's label that the pods to release use. Raises KubeError."""
+        namespace, name, alone = release.gang
+        if alone:
+            return await self._kube.list_pods(namespace, fields=f"metadata.name={name}")
+        listed: list[msgspec.Raw] = []
+        for label in sorted({about(pod).group_label for pod in release.pods}):
+            listed += await self._kube.list_pods(namespace, labels=f"{label}={name}")
+        return listed
 
     async def _patch(self, pod: PodRecord, known: GatedPod, reason: GangReason) -> KubeError | None:
         """Return the error if the pod is gone or has changed, else None. Raises KubeError for other errors."""

@@ -4,7 +4,7 @@ Labels are interpreted as by the scheduler plugin that defined them: without a g
 invalid or at most 1, there is no gang; an invalid priority is 0. Invalid labels are also reported as problems.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -21,7 +21,9 @@ from evaluator.features.gangs.core.membership import (
     ADMITTED,
     GATE,
     GROUP_LABEL,
+    GROUP_LABELS,
     MINIMUM_LABEL,
+    MINIMUM_LABELS,
     PRIORITY_LABEL,
     Membership,
     Owner,
@@ -51,8 +53,10 @@ _Amounts = dict[Resource, Fraction]
 
 
 class Numbers(NamedTuple):
-    """The numbers in a pod's labels, as in `Membership`."""
+    """The numbers in a pod's labels, as in `Membership`; `group_label` and `group`: the label that names its group."""
 
+    group_label: str
+    group: str
     minimum: int
     priority: int
     problems: tuple[str, ...]
@@ -78,11 +82,13 @@ def membership(pod: PodSpecView) -> Membership | None:
     admitted_text = _admitted_text(pod)
     admitted = None if admitted_text is None else rfc3339.parse_or_none(admitted_text)
     # Hot path: most pods of a cluster return here.
-    if not (group := labels.get(GROUP_LABEL, "")) and not gated and admitted is None:
+    if not gated and admitted is None and not any(map(labels.get, GROUP_LABELS)):
         return None
     stated = numbers(labels)
+    group = stated.group
     return Membership(
         group=group if stated.minimum else "",
+        group_label=stated.group_label,
         minimum=stated.minimum,
         beside="" if stated.minimum else group,
         priority=stated.priority,
@@ -103,26 +109,36 @@ decode = partial(pod_record.decode, extra=membership)
 
 
 def numbers(labels: Mapping[str, str]) -> Numbers:
-    """Return the minimum and priority in a pod's labels, with their problems."""
-    problems: list[str] = []
-    minimum = _minimum(labels, problems)
+    """Return the group, minimum and priority in a pod's labels, with their problems."""
+    named = [label for label in GROUP_LABELS if labels.get(label)]
+    group_label = named[0] if named else GROUP_LABEL
+    problems = [*_conflicts(labels, named)]
+    minimum = _minimum(labels, group_label, problems)
     priority = _number(labels, PRIORITY_LABEL, "it counts as 0", problems) or 0
-    return Numbers(minimum, priority, tuple(problems))
+    return Numbers(group_label, labels.get(group_label, ""), minimum, priority, tuple(problems))
 
 
-def _minimum(labels: Mapping[str, str], problems: list[str]) -> int:
-    group, has_minimum = labels.get(GROUP_LABEL), MINIMUM_LABEL in labels
-    if not group:
-        if has_minimum:
-            problems.append(f"it has the label {MINIMUM_LABEL} and no {GROUP_LABEL}: no gang")
+def _minimum(labels: Mapping[str, str], group_label: str, problems: list[str]) -> int:
+    stated = [label for label in MINIMUM_LABELS if label in labels]
+    if not labels.get(group_label):
+        if stated:
+            problems.append(f"it has the label {stated[0]} and no {GROUP_LABEL}: no gang")
         return 0
-    if not has_minimum:
+    if not stated:
+        unread = "" if group_label == GROUP_LABEL else " (PodGroup objects are not read)"
         problems.append(
-            f"it has the label {GROUP_LABEL} and no {MINIMUM_LABEL}: it is not held, and counts for pods of the group that have one"
+            f"it has the label {group_label} and no {MINIMUM_LABEL}{unread}: it waits for no others, and counts for pods of the group that have one"
         )
         return 0
-    number = _number(labels, MINIMUM_LABEL, "no gang", problems) or 0
+    problems.extend(_conflicts(labels, stated))
+    number = _number(labels, stated[0], "no gang", problems) or 0
     return number if number > 1 else 0
+
+
+def _conflicts(labels: Mapping[str, str], spellings: Sequence[str]) -> Iterable[str]:
+    for other in spellings[1:]:
+        if labels[other] != labels[spellings[0]]:
+            yield f"its labels {spellings[0]} and {other} differ: the first counts"
 
 
 def _number(

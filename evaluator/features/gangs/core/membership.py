@@ -22,6 +22,15 @@ A pod released because of its age does not get it: its gang would count as admit
 
 GROUP_LABEL = "podGroup"
 MINIMUM_LABEL = "minAvailable"
+GROUP_LABELS = (
+    GROUP_LABEL,
+    "scheduling.x-k8s.io/pod-group",
+    "pod-group.scheduling.sigs.k8s.io",
+    "pod-group.scheduling.sigs.k8s.io/name",
+)
+"""The spellings of scheduler-plugins' versions; the first that is not empty counts."""
+MINIMUM_LABELS = (MINIMUM_LABEL, "pod-group.scheduling.sigs.k8s.io/min-available")
+"""The first that is present counts. Groups of the second and third spelling state it in a PodGroup, which is not read."""
 PRIORITY_LABEL = "groupPriority"
 
 Operation = Mapping[str, Any]
@@ -85,6 +94,8 @@ class Membership(msgspec.Struct, frozen=True, gc=False):
     policy: PolicyKey | None = None
     """The pod's policy."""
     where: PlacementConstraints = PlacementConstraints()
+    group_label: str = GROUP_LABEL
+    """The spelling of `podGroup` that the pod uses."""
 
     @property
     def held(self) -> bool:

@@ -218,3 +218,74 @@ def test_scorer_view_of_a_pod_is_built(labels: Any, kind: str) -> None:
     view, problems = pod_view(pod({"containers": [container("1")]}, uid="u", labels=labels))
     assert (view.name, view.uid, view.kind, problems) == ("shop/web", "u", kind, ())
     assert view.requests == {Resource.CPU: 1000, Resource.PODS: 1}
+
+
+def resized(
+    *, spec: str, allocated: str = "", actual: str = "", sidecar_too: bool = False, **status: Any
+) -> float:
+    """Memory (MiB) of a pod whose status differs from its spec."""
+    said = {"name": "c", "resources": {"requests": {"memory": actual}} if actual else None}
+    said |= {"allocatedResources": {"memory": allocated} if allocated else None}
+    main = container("1", spec, name="c")
+    key = "containers"
+    if sidecar_too:
+        key, main = "initContainers", main | {"restartPolicy": "Always"}
+    statuses = "initContainerStatuses" if sidecar_too else "containerStatuses"
+    body = {
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {key: [main]},
+        "status": {statuses: [said], **status},
+    }
+    found = effective(decode(json.dumps(body).encode()))
+    assert found.problems == ()
+    return amounts(found.requests)[Resource.MEMORY] / MI
+
+
+INFEASIBLE = [
+    {"resize": "Infeasible"},
+    {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]},
+]
+DEFERRED = {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Deferred"}]}
+
+
+@pytest.mark.parametrize("sidecar_too", [False, True])
+def test_the_largest_of_spec_allocation_and_status_counts_during_a_resize(
+    sidecar_too: bool,
+) -> None:
+    where = {"sidecar_too": sidecar_too}
+    assert resized(spec="1Mi", allocated="1Mi", actual="14Mi", **where) == 14
+    assert resized(spec="1Mi", allocated="9Mi", actual="2Mi", **where) == 9
+    assert resized(spec="5Mi", allocated="1Mi", actual="1Mi", **where) == 5
+    assert resized(spec="5Mi", allocated="1Mi", actual="1Mi", **DEFERRED, **where) == 5
+    assert resized(spec="5Mi", **where) == 5
+    assert resized(spec="1Mi", actual="1048576", **where) == 1
+
+
+@pytest.mark.parametrize("status", INFEASIBLE)
+def test_spec_of_an_infeasible_resize_does_not_count(status: Any) -> None:
+    assert resized(spec="500Mi", allocated="3Mi", actual="2Mi", **status) == 3
+    assert resized(spec="500Mi", **status) == 500, "a kubelet that reports no resources"
+
+
+def test_pod_level_requests_are_resized_likewise() -> None:
+    body = {
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [container()], "resources": {"requests": {"memory": "1Mi"}}},
+        "status": {"resources": {"requests": {"memory": "7Mi"}}},
+    }
+    found = effective(decode(json.dumps(body).encode()))
+    assert amounts(found.requests)[Resource.MEMORY] == 7 * MI
+
+
+def test_an_infeasible_resize_keeps_resources_that_cannot_be_resized() -> None:
+    asked = {"requests": {"cpu": "99", "nvidia.com/gpu": "2"}}
+    body = {
+        "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"containers": [{"name": "c", "resources": asked}]},
+        "status": {
+            "containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "1"}}],
+            **INFEASIBLE[0],
+        },
+    }
+    found = amounts(effective(decode(json.dumps(body).encode())).requests)
+    assert (found[Resource.CPU], found[Resource.GPU]) == (1000, 2)

@@ -92,6 +92,19 @@ async def test_gang_is_listed_again_and_each_gate_lifted(
     assert counted("ok") == 2
 
 
+async def test_gang_is_listed_by_each_spelling_of_its_label(stub_server, answer, ungater, a_pod):
+    newer = "scheduling.x-k8s.io/pod-group"
+    pods = (a_pod("a", "train", 2), a_pod("b", "train", 2, group_label=newer))
+    both = {"podGroup": "train", newer: "train", "minAvailable": "2"}
+    first, second = pod("a", labels=both), pod("b", labels={newer: "train", "minAvailable": "2"})
+    stub_server.then(answer.lists(first), answer.lists(first, second))
+    stub_server.then(answer.says(200, {}), answer.says(200, {}))
+    lifted = await ungater.ungate_pods(GangRelease(TRAIN, GangReason.ADMITTED, pods))
+    assert names(lifted) == ["a", "b"]
+    selectors = [asked.query["labelSelector"] for asked in stub_server.asked[:2]]
+    assert selectors == ["podGroup=train", f"{newer}=train"]
+
+
 async def test_gang_of_several_pages_is_one_gang(stub_server, answer, ungater, release):
     stub_server.then(answer.lists(pod("a"), more="more"), answer.lists(pod("b")))
     stub_server.then(answer.says(200, {}), answer.says(200, {}))

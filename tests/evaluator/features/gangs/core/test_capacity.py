@@ -96,6 +96,7 @@ def pod(
     labels: Any = None,
     phase: str = "Pending",
     spec: Any = None,
+    status: Any = None,
 ) -> PodRecord:
     gates = [] if node else [{"name": GATE}]
     body = {
@@ -106,7 +107,7 @@ def pod(
             "containers": [{"resources": {"requests": asks or {"cpu": "1"}}}],
             **(spec or {}),
         },
-        "status": {"phase": phase},
+        "status": {"phase": phase, **(status or {})},
     }
     return decode(json.dumps(body).encode())
 
@@ -117,6 +118,18 @@ def world() -> World:
     for name in "abc":
         world.node(name)
     return world
+
+
+def test_pod_that_is_resized_down_holds_its_memory_until_the_kubelet_took_it(
+    world: World,
+) -> None:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"memory": "1Gi"}}}]}
+    held = {"name": "c", "resources": {"requests": {"memory": "6Gi"}}}
+    world.pod("one", node="a", spec=spec, status={"containerStatuses": [held]})
+    assert world.free("memory")["a"] == 2 * 2**30
+    held["resources"] = {"requests": {"memory": "1Gi"}}
+    world.pod("one", node="a", spec=spec, status={"containerStatuses": [held]})
+    assert world.free("memory")["a"] == 7 * 2**30
 
 
 def test_free_capacity_is_allocatable_less_requests(world: World) -> None:

@@ -59,7 +59,7 @@ def test_gang_labels_are_decoded(labels: Any, group: str, minimum: int, priority
     [
         (GANG | {"minAvailable": "four"}, "minAvailable is 'four', which is not a number: no gang"),
         (GANG | {"groupPriority": "high"}, "groupPriority is 'high', which is not a number"),
-        ({"podGroup": "train"}, "podGroup and no minAvailable: it is not held"),
+        ({"podGroup": "train"}, "podGroup and no minAvailable: it waits for no others"),
         ({"minAvailable": "4"}, "minAvailable and no podGroup: no gang"),
         (GANG | {"podGroup": ""}, "minAvailable and no podGroup: no gang"),
     ],
@@ -67,6 +67,48 @@ def test_gang_labels_are_decoded(labels: Any, group: str, minimum: int, priority
 def test_invalid_labels_are_reported(labels: Any, words: str) -> None:
     (problem,) = told(labels, gates=[GATE]).problems
     assert words in problem
+
+
+NEWER = "scheduling.x-k8s.io/pod-group"
+OLDER = "pod-group.scheduling.sigs.k8s.io"
+OLDER_MINIMUM = f"{OLDER}/min-available"
+
+
+@pytest.mark.parametrize(
+    ("labels", "label"),
+    [
+        ({f"{OLDER}/name": "tf", OLDER_MINIMUM: "3"}, f"{OLDER}/name"),
+        ({OLDER: "tf", OLDER_MINIMUM: "3"}, OLDER),
+        ({NEWER: "tf", "minAvailable": "3"}, NEWER),
+        ({NEWER: "tf", OLDER_MINIMUM: "3"}, NEWER),
+        ({"podGroup": "", NEWER: "tf", "minAvailable": "3"}, NEWER),
+        ({"podGroup": "tf", NEWER: "tf", "minAvailable": "3", OLDER_MINIMUM: "3"}, "podGroup"),
+    ],
+)
+@pytest.mark.parametrize("gates", [None, [GATE]])
+def test_other_spellings_of_scheduler_plugins_are_gangs(
+    labels: Any, label: str, gates: Any
+) -> None:
+    found = told(labels, gates=gates)
+    assert (found.group, found.minimum, found.group_label) == ("tf", 3, label)
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize("label", [NEWER, OLDER])
+def test_group_whose_minimum_is_in_a_podgroup_is_reported(label: str) -> None:
+    found = told({label: "pg1"}, gates=[GATE])
+    assert (found.group, found.minimum, found.beside) == ("", 0, "pg1")
+    (problem,) = found.problems
+    assert f"{label} and no minAvailable (PodGroup objects are not read)" in problem
+
+
+def test_spellings_that_differ_are_reported() -> None:
+    found = told(GANG | {NEWER: "x", OLDER_MINIMUM: "9"}, gates=[GATE])
+    assert (found.group, found.minimum) == ("train", 4)
+    assert found.problems == (
+        f"its labels podGroup and {NEWER} differ: the first counts",
+        f"its labels minAvailable and {OLDER_MINIMUM} differ: the first counts",
+    )
 
 
 @pytest.mark.parametrize("labels", [GANG, GANG | {"minAvailable": "1"}, {}, None])
