@@ -19,7 +19,7 @@ pytestmark = pytest.mark.e2e
 
 REGISTRY = "evaluator/features/registry.py"
 
-FEATURES = {
+FLAGS = {
     "memory": "",
     "node_actions": "taints",
     "problems": "problemConditions",
@@ -31,7 +31,8 @@ FEATURES = {
     "history": "history",
     "pages": "explain",
 }
-"""The optional features, each with one of its flags; `memory` has none."""
+"""One flag of each optional feature; `memory` has none."""
+FEATURES = [name for name in FLAGS if name in NAMES]
 
 PROGRAM = Path(__file__).with_name("without.py")
 """Prints the help of all commands, and decides and answers, in trees without a feature."""
@@ -83,7 +84,7 @@ def test_feature_is_deleted_with_its_folder_and_its_line(trees: dict[str, Path],
     assert not (tree / f"evaluator/features/{name}").exists()
     shown = (tree / "help").read_text()
     assert shown.count("\n--end") == all_help.count("\n--end") == 1 + len(COMMANDS)
-    if flag := FEATURES[name]:
+    if flag := FLAGS[name]:
         assert offered(flag, all_help)
         assert not offered(flag, shown)
     answer = (tree / "answer").read_text().splitlines()
