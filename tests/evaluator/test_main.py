@@ -423,19 +423,35 @@ def test_the_help_lists_all_commands(capsys) -> None:
     assert f"(see plimsoll --help): {', '.join(COMMANDS)} Turn" in text
 
 
-def test_the_help_is_grouped_with_ports_and_sources_first_in_80_columns(capsys) -> None:
+@pytest.fixture
+def help_lines(capsys) -> list[str]:
+    """The lines of --help."""
     with pytest.raises(SystemExit):
         main(["--help"])
-    lines = capsys.readouterr().out.splitlines()
-    headings = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
-    assert headings[:5] == [
+    lines: list[str] = capsys.readouterr().out.splitlines()
+    return lines
+
+
+def headings(lines: list[str]) -> list[str]:
+    """The titles of the groups of flags."""
+    return [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line)]
+
+
+def test_the_help_is_grouped_with_ports_and_sources_first_in_80_columns(help_lines) -> None:
+    assert headings(help_lines)[:5] == [
         "The port of kube-scheduler",
         "The port of agents",
         "The operations port, and what all ports share",
         "Sources of readings",
         "The API server",
     ]
-    assert headings.index("Decisions") < headings.index("Actions on nodes")
-    assert [line for line in lines if len(line) > 80] == []
-    listed = {flag for line in lines for flag in re.findall(r"^  --(?:\[no-\])?(\w[\w.]*)", line)}
+    assert [line for line in help_lines if len(line) > 80] == []
+    flag = re.compile(r"^  --(?:\[no-\])?(\w[\w.]*)")
+    listed = {name for line in help_lines for name in flag.findall(line)}
     assert {option.flag for _, option in flags.options(Settings)} <= listed
+
+
+@pytest.mark.features("node_actions")
+def test_flags_of_features_are_after_those_of_the_core(help_lines) -> None:
+    found = headings(help_lines)
+    assert found.index("Decisions") < found.index("Actions on nodes")
