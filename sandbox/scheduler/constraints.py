@@ -60,7 +60,7 @@ def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     return (
         bool(values or expressions)
         and all(labels.get(key) == value for key, value in values.items())
-        and all(_expression(expression, labels) for expression in expressions)
+        and all(expression_matches(expression, labels) for expression in expressions)
     )
 
 
@@ -82,12 +82,13 @@ def _term(term: Object, labels: Mapping[str, str], fields: Mapping[str, str]) ->
     # A term without requirements selects nothing.
     return (
         bool(expressions or on_fields)
-        and all(_expression(expression, labels) for expression in expressions)
-        and all(_expression(expression, fields) for expression in on_fields)
+        and all(expression_matches(expression, labels) for expression in expressions)
+        and all(expression_matches(expression, fields) for expression in on_fields)
     )
 
 
-def _expression(expression: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+def expression_matches(expression: Mapping[str, Any], values: Mapping[str, str]) -> bool:
+    """Return whether a label, or field, meets a requirement of a selector."""
     value = values.get(expression["key"])
     allowed = expression.get("values") or []
     match expression["operator"]:

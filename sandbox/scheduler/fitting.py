@@ -1,7 +1,7 @@
 """Which nodes have enough free resources for a pod, and kube-scheduler's message if none has. No I/O."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -21,13 +21,27 @@ class Fit:
     refused: Refusals
 
 
-def fit(pod: Object, nodes: Iterable[Object], used: Mapping[str, Mapping[str, Fraction]]) -> Fit:
+Obstacle = Callable[[Object, Object], str | None]
+"""Returns why other pods keep a pod from a node, or None."""
+
+
+def _alone(_pod: Object, _node: Object) -> str | None:
+    """Return None: other pods are not considered."""
+    return None
+
+
+def fit(
+    pod: Object,
+    nodes: Iterable[Object],
+    used: Mapping[str, Mapping[str, Fraction]],
+    obstacle: Obstacle = _alone,
+) -> Fit:
     """Divide nodes into feasible and rejected ones, given the use of each."""
     fitting: list[Object] = []
     refused: dict[str, tuple[str, ...]] = {}
     for node in nodes:
         name = node["metadata"]["name"]
-        reason = violation(pod, node)
+        reason = violation(pod, node) or obstacle(pod, node)
         if reasons := (reason,) if reason else _shortages(pod, node, used.get(name, {})):
             refused[name] = reasons
         else:

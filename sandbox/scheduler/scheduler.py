@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import aiohttp
 
@@ -15,7 +16,7 @@ from sandbox.client.client import STRATEGIC, ApiError, Client
 from sandbox.client.events import EventRecorder
 from sandbox.client.informer import Informer, following
 from sandbox.client.objects import BUDGETS, NODES, PODS, Object
-from sandbox.scheduler import constraints, fitting, preemption, queue
+from sandbox.scheduler import constraints, fitting, neighbours, preemption, queue
 from sandbox.scheduler.extender import ExtenderError
 from sandbox.scheduler.extenders import Extenders
 from sandbox.scheduler.queue import SchedulingQueue
@@ -155,8 +156,11 @@ class Scheduler:
         return await self._decide_among(pod, nodes)
 
     async def _decide_among(self, pod: Object, nodes: Sequence[Object]) -> Placed | Refused:
-        used = fitting.usage([*self._placed(), *self._nominated_before(pod)])
-        fit = fitting.fit(pod, nodes, used)
+        placed = [*self._placed(), *self._nominated_before(pod)]
+        running = [(on, one) for on, one in placed if not _is_finished(one)]
+        known = {node["metadata"]["name"]: node for node in self._nodes.objects.values()}
+        obstacle = partial(neighbours.obstacle, placed=running, nodes=known)
+        fit = fitting.fit(pod, nodes, fitting.usage(placed), obstacle)
         fits, refused = fit.nodes, dict(fit.refused)
         unresolvable: frozenset[str] = frozenset()
         if fits:
@@ -300,12 +304,16 @@ def unscheduled(
     return {"status": {"conditions": [new], **node}}
 
 
+def _is_finished(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in {"Succeeded", "Failed"}
+
+
 def _waits(pod: Object) -> bool:
     return (
         not _node_of(pod)
         and "deletionTimestamp" not in pod["metadata"]
         and pod["spec"].get("schedulerName", SCHEDULER) == SCHEDULER
-        and (pod.get("status") or {}).get("phase") not in {"Succeeded", "Failed"}
+        and not _is_finished(pod)
     )
 
 

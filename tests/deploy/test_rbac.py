@@ -60,6 +60,8 @@ EXAMPLES = {
     "amend_event": [("ns", "e", {})],
     "read_lease": [(LEASE["namespace"], LEASE["name"])],
     "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
+    "read_claim": [("ns", "c")],
+    "read_volume": [("v",)],
     "read_config_map": [(one["namespace"], one["name"]) for one in (REWARDS, EVICTIONS)],
     "write_config_map": [
         ({"metadata": REWARDS},),
@@ -70,7 +72,7 @@ EXAMPLES = {
 """Arguments for each method of Kube: one row for each kind of request that it makes."""
 
 OPTIONAL = {
-    "plimsoll-evaluator-evict": {"create_subresource"},
+    "plimsoll-evaluator-evict": {"create_subresource", "read_claim", "read_volume"},
     "plimsoll-evaluator-conditions": {"apply_node_conditions", "patch_node_status"},
     "plimsoll-evaluator-custom-metrics": {"get_raw"},
     "plimsoll-evaluator-gangs": {

@@ -328,6 +328,15 @@ class Kube:
         raw = await self._write(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
 
+    async def read_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """A PersistentVolumeClaim; None if there is none."""
+        path = f"/api/v1/namespaces/{segment(namespace)}/persistentvolumeclaims"
+        return await self._read(f"{path}/{segment(name)}")
+
+    async def read_volume(self, name: str) -> dict[str, Any] | None:
+        """A PersistentVolume; None if there is none."""
+        return await self._read(f"/api/v1/persistentvolumes/{segment(name)}")
+
     async def read_group(self, group: str) -> dict[str, Any] | None:
         """An API group from discovery; None if it is not served."""
         return await self._read(f"/apis/{segment(group)}")

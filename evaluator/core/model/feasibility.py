@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 import msgspec
 
 from evaluator.core.model.node import Node, Taint
-from evaluator.core.model.pod import NodeSelectorTerm, Pod, PodSpec, Requirement, Toleration
+from evaluator.core.model.pod import (
+    NodeSelector,
+    NodeSelectorTerm,
+    Pod,
+    PodSpec,
+    Requirement,
+    Toleration,
+)
 from plimsoll.labels import int64
 
 EXCLUDED_BY = "node selector, affinity, taints or readiness"
@@ -128,6 +135,13 @@ def _affine(node: Node, pod: Pod) -> bool:
     if not required:
         return True
     return any(_matches(term, node) for term in required.node_selector_terms or ())
+
+
+def matches_selector(selector: NodeSelector, node: Node | None) -> bool:
+    """Return whether a node selector matches a node: that of a volume, for example."""
+    return node is not None and any(
+        _matches(one, node) for one in selector.node_selector_terms or ()
+    )
 
 
 def _matches(term: NodeSelectorTerm, node: Node) -> bool:

@@ -24,6 +24,7 @@ from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.signals import Acted, PolicyReportChanged
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
+from evaluator.features.evictions import volumes
 from evaluator.features.evictions.history import EvictionHistory
 from evaluator.features.evictions.plan import (
     PASSING,
@@ -234,6 +235,10 @@ class EvictionController:
         """Return whether a pod was evicted."""
         pod, key = eviction.pod, eviction.policy
         self._history.attempted(key, self._clock())
+        nodes = self._known.nodes.objects
+        if why := await volumes.obstacle(pod, eviction.alternatives, nodes, self._kube):
+            self._history.refused(pod, why, self._clock(), budget=False)
+            return False
         try:
             await evict(self._kube, pod)
         except NotLeaderError:

@@ -53,6 +53,8 @@ class Eviction:
     policy: PolicyKey
     pod: Pod
     reason: str
+    alternatives: Collection[str] = ()
+    """Nodes that the policy and the pod's constraints permit; all of them if `ClusterView.successors` is given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +202,17 @@ class _PolicyPlanner:
             if id(pod) not in due:
                 refused = self._history.last_refusal(pod)
                 self._stays[refused.why if refused is not None else limit].append(pod)
-        nodes = self._decision.deschedule
         return PolicyPlan(
             self._key,
-            tuple(Eviction(self._key, pod, nodes[pod.spec.node_name]) for pod in first),
+            tuple(self._eviction(pod) for pod in first),
             allowance,
             dict(self._stays),
             self._again_at,
         )
+
+    def _eviction(self, pod: Pod) -> Eviction:
+        reason = self._decision.deschedule[pod.spec.node_name]
+        return Eviction(self._key, pod, reason, self._alternatives.nodes(pod))
 
     def _candidates(self) -> Iterator[Pod]:
         """Yield the pods that may leave; others are added to those that stay."""
@@ -328,12 +333,13 @@ class _Alternatives:
 
     def obstacle(self, pod: Pod) -> str:
         """Return why no other node could take a pod's successor, as a phrase about several pods; empty if one could."""
-        nodes = self._nodes(pod)
+        nodes = self.nodes(pod)
         if not nodes:
             return NO_ALTERNATIVE
         return self._successors.obstacle(pod, nodes) if self._successors is not None else ""
 
-    def _nodes(self, pod: Pod) -> Collection[str]:
+    def nodes(self, pod: Pod) -> Collection[str]:
+        """Return the nodes that policy and constraints permit; one of them if no more are needed."""
         feasible = self._feasible_nodes.for_pod(pod)
         if (known := self._known.get(id(feasible))) is None:
             found = (n for n in feasible if not any(n in some for some in self._excluded))
