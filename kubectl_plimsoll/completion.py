@@ -54,6 +54,8 @@ def _words(words: Sequence[str], reached: Evaluator, namespace: str | None) -> I
             return COMMANDS
         case ["explain"]:
             return KINDS
+        case ["stop" | "resume", *_]:
+            return _in_namespace("policy", reached, namespace or reached.current_namespace())
         case ["history"]:
             return ("policy", "node", "pod")
         case ["nodes"] | ["explain" | "history" | "forget", "node"]:

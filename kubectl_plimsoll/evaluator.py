@@ -30,6 +30,8 @@ _DEEPEST = 50
 
 _MEMORY = "plimsoll.io/memory"
 """The annotation of a node with its scores."""
+_STOP = "plimsoll-stop"
+"""The ConfigMap that says what is stopped."""
 _PLAIN = "rejected our request"
 """In kubectl's error for the 400 of a plain HTTP request on a TLS port."""
 
@@ -78,14 +80,52 @@ class Evaluator:
 
     def acknowledge(self, node: str, problem: str) -> None:
         """Annotate a node: a person has seen its problem now, and takes it for ended. Raises UnreachableError."""
-        whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
-        try:
-            user = one_line(self._run(*whoami), 100)
-        except UnreachableError:  # an API server before 1.28
-            user = ""
+        user = self.user()
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         note = f"plimsoll.io/ack.{problem}={now} {user}".rstrip()
         self._run("annotate", "node", "--overwrite", node, note)
+
+    def user(self) -> str:
+        """Return the name of the user; empty if it is not known."""
+        whoami = ("auth", "whoami", "-o", "jsonpath={.status.userInfo.username}")
+        try:
+            return one_line(self._run(*whoami), 100)
+        except UnreachableError:  # an API server before 1.28
+            return ""
+
+    def stops(self) -> dict[str, str]:
+        """Return the entries of the stop. Raises UnreachableError."""
+        text = self._run(*self._stop("get"), "--ignore-not-found", "-o", "json")
+        try:
+            found = json.loads(text) if text.strip() else {}
+        except (ValueError, RecursionError) as error:
+            raise UnreachableError(f"ConfigMap {_STOP} is unreadable: {error}") from error
+        return {**(found.get("binaryData") or {}), **(found.get("data") or {})}
+
+    def write_stops(self, data: Mapping[str, str | None]) -> None:
+        """Set entries of the stop, and remove those without a text. Raises UnreachableError."""
+        removed = [key for key, text in data.items() if text is None]
+        body: Page = {"data": dict(data)}
+        if removed:
+            body["binaryData"] = dict.fromkeys(removed)
+        patch = (*self._stop("patch"), "--type", "merge", "-p", json.dumps(body))
+        try:
+            self._run(*patch)
+        except UnreachableError as error:
+            if "NotFound" not in str(error):
+                raise
+            self._run("-n", self.namespace, "create", "configmap", _STOP)
+            self._run(*patch)
+
+    def check_policy(self, policy: str) -> None:
+        """Raise UnreachableError unless the policy namespace/name can be read."""
+        namespace, _, name = policy.partition("/")
+        self._run(
+            "-n", namespace, "get", "taspolicies.telemetry.intel.com", "-o", "name", "--", name
+        )
+
+    def _stop(self, verb: str) -> tuple[str, ...]:
+        return "-n", self.namespace, verb, "configmap", _STOP
 
     def current_namespace(self) -> str:
         """Return the namespace of the kubeconfig's context; `default` if it has none."""

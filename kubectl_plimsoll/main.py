@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from kubectl_plimsoll import history, pods, views
+from kubectl_plimsoll import history, pods, stop, views
 from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError
 from kubectl_plimsoll.history import HistoryPages
 from kubectl_plimsoll.table import Style
@@ -22,7 +22,18 @@ _PROBLEM = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,57}[A-Za-z0-9])?", re.ASC
 TURNED_AWAY, UNKNOWN = 1, 2
 """Exit statuses: Plimsoll turns the pod away; there is no answer."""
 
-COMMANDS = ("status", "policies", "nodes", "explain", "history", "top", "ack", "forget")
+COMMANDS = (
+    "status",
+    "policies",
+    "nodes",
+    "explain",
+    "history",
+    "top",
+    "ack",
+    "forget",
+    "stop",
+    "resume",
+)
 KINDS = ("pod", "node", "policy", "gang")
 _WITH_HISTORY = ("policy", "node", "pod")
 _KIND_NAMES = {
@@ -52,6 +63,8 @@ commands:
   history [KIND NAME]       what changed, when and why: of a policy, node or pod, or of all; -w: as it happens
   ack node/NAME PROBLEM     end a problem of a node, such as KernelDeadlock, with your name and the time
   forget node NAME          deletes the scores of a node (plimsoll.io/memory), with your own right to patch nodes
+  stop [POLICY...]          freeze policies, or all: nothing new is done, what stands stays; --release: only observe
+  resume [POLICY...]        end the stop of policies, or all stops
   top                       nodes that violate policies, and those that changed most; -w: again every two seconds
 """
 _EXAMPLES = """
@@ -123,6 +136,11 @@ def parser() -> Parser:
     made.add_argument(
         "-w", "--watch", action="store_true", help="history and top: until interrupted"
     )
+    made.add_argument("--reason", metavar="TEXT", help="stop: why, for everyone to read")
+    made.add_argument(
+        "--release", action="store_true", help="stop: only observe, which opens nodes to new pods"
+    )
+    made.add_argument("--yes", action="store_true", help="stop --release: do not ask")
     for flag in KUBECTL_FLAGS:
         made.add_argument(f"--{flag}", metavar="VALUE", help="passed on to kubectl")
     return made
@@ -141,6 +159,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return 0
         if given.words[:1] == ["forget"]:
             return _forget(given, service)
+        if given.words[:1] in (["stop"], ["resume"]):
+            return _stop(given, service)
         page, view = _page(given, service)
         text = _text(page, view, given.output)
     except UsageError as error:
@@ -221,6 +241,18 @@ def _forget(given: argparse.Namespace, service: Evaluator) -> int:
     return 0
 
 
+def _stop(given: argparse.Namespace, service: Evaluator) -> int:
+    """Stop policies, or end stops. Raises UnreachableError and UsageError."""
+    if given.output:
+        raise UsageError(f"{given.words[0]} takes no -o")
+    act = stop.stop if given.words[0] == "stop" else stop.resume
+    try:
+        sys.stdout.write(f"{act(given, service)}\n")
+    except stop.StopError as error:
+        raise UsageError(str(error)) from error
+    return 0
+
+
 def _of_history(named: Sequence[str]) -> tuple[str, str]:
     """Return the kind and name of the object whose history is requested; empty for all. Raises UsageError."""
     if not named:
@@ -289,7 +321,9 @@ def _text(page: Page, view: View, output: str | None) -> str:
     if output == "yaml":
         return _yaml(page)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    return "".join(f"{line}\n" for line in view(page, Style(coloured), output == "wide"))
+    style = Style(coloured)
+    lines = [*views.notices(page, style), *view(page, style, output == "wide")]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _yaml(page: Any) -> str:

@@ -20,6 +20,12 @@ def as_text(value: object) -> str:
     return printable(str(value))
 
 
+def notices(page: Page, style: Style) -> Iterator[str]:
+    """Return what every page says: what is stopped, by whom, when and why."""
+    for notice in page.get("notices", ()):
+        yield style.doubtful(f"stopped:   {as_text(notice)}")
+
+
 def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Return the state of the evaluator, and what its policies do."""
     policies = page.get("policies", [])
@@ -100,7 +106,7 @@ def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str
             [
                 namespace,
                 name,
-                Cell(entry["enforcement"], "doubtful" if entry["enforcement"] == "observe" else ""),
+                _mode(entry),
                 *(_violating(entry, strategy, wide) for strategy in ("dontschedule", "deschedule")),
                 *(_sentences(texts, colour, wide) for colour, texts in by_colour.items()),
             ]
@@ -109,6 +115,12 @@ def policy_table(policies: Sequence[Page], style: Style, wide: bool) -> list[str
             flapping = _flapping(entry, wide)
             rows[-1].append(Cell(flapping or "-", "bad" if flapping else ""))
     return table([*head, "FLAPPING"] if remember else head, rows, style)
+
+
+def _mode(entry: Page) -> Cell:
+    mode, stopped = entry["enforcement"], entry.get("stopped")
+    text = f"{mode} ({stopped})" if stopped else mode
+    return Cell(text, "doubtful" if stopped or mode == "observe" else "")
 
 
 def _sentences(texts: Sequence[str], colour: str, wide: bool) -> Cell:

@@ -31,7 +31,7 @@ def kubectl(tmp_path, monkeypatch):
     [
         (
             [],
-            "no command: commands are status, policies, nodes, explain, history, top, ack, forget",
+            "no command: commands are status, policies, nodes, explain, history, top, ack, forget, stop, resume",
         ),
         (["forget"], "forget takes node NAME, and no -o"),
         (["forget", "pod/x"], "forget takes node NAME, and no -o"),

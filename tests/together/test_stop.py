@@ -81,7 +81,7 @@ class World:
 
     async def _has_read(self, replica, entries):
         stop = (await self.get(replica, "/explain/default/demo")).get("notices", ())
-        return len(stop) == entries
+        return bool(stop) == bool(entries)
 
     async def refused(self, replica):
         """The nodes that filter refuses to a pod of the policy demo."""
@@ -233,3 +233,26 @@ async def test_release_observes_and_resuming_enforces_again(world):
     await world.stop()
     await world.until(demo=["node-a"], other=["node-a"])
     await world.all_refuse("node-a")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"Odd_Key": "\x1b[31m\u202e"},
+        {"all": "x" * 300_000},
+        {f"a__p{number}": "{" for number in range(600)},
+    ],
+    ids=["odd key", "too large", "too many entries"],
+)
+async def test_hostile_object_freezes_and_costs_nothing_else(world, data):
+    world.values["node-a"] = 1.0
+    await world.until(demo=["node-a"], other=["node-a"])
+    await world.stop(**data)
+    before = await world.versions()
+    world.values |= {"node-a": 0.0, "node-b": 1.0}
+    await world.all_refuse("node-b")
+    assert await world.versions() == before
+    for number in range(30):  # edits without end: the last one counts
+        await world.api.merge(STOP, {"data": {"all": f"edit {number}", "x.y": "{" * number}})
+    await world.stop()
+    await world.until(demo=["node-b"], other=["node-b"])
