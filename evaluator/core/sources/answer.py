@@ -60,7 +60,7 @@ _OTHER_NAMES = {"InternalIP", "Hostname"}
 
 
 class NodeNames:
-    """Names and addresses of the cluster's nodes. One that two nodes share is ambiguous and ignored."""
+    """Names and addresses of the cluster's nodes, in lower case. One that two nodes share is ambiguous and ignored."""
 
     def __init__(self, nodes: Iterable[Node], label: str) -> None:
         self._label = label
@@ -70,7 +70,7 @@ class NodeNames:
             for alias in _aliases(node):
                 shared = self._known.get(alias, name) != name
                 self._known[alias] = None if shared else name
-        self._known |= {name: name for name in names}
+        self._known |= {name.lower(): name for name in names}
 
     def node(self, labels: Mapping[str, str]) -> str | None:
         """Return the node of a series with these labels; None if there is none.
@@ -79,8 +79,8 @@ class NodeNames:
         on another.
         """
         if named := labels.get(self._label):
-            return self._known.get(named)
-        instance = labels.get("instance", "")
+            return self._known.get(named.lower())
+        instance = labels.get("instance", "").lower()
         return self._known.get(instance) or self._known.get(_host(instance))
 
 
@@ -91,12 +91,12 @@ def named(labels: Mapping[str, str], label: str) -> str | None:
 
 def _aliases(node: Node) -> set[str]:
     found = {
-        address.address
+        address.address.lower()
         for address in node.status.addresses or ()
         if address.type in _OTHER_NAMES and address.address
     }
     if hostname := (node.metadata.labels or {}).get(_HOSTNAME):
-        found.add(hostname)
+        found.add(hostname.lower())
     return found
 
 

@@ -86,7 +86,8 @@ def _quoted(text: str) -> str:
 
 
 def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledAnswer:
-    """Return readings by node; several series of one node are several samples. The API's warnings are flaws.
+    """Return readings by node; several series of one node are several samples. The API's warnings and series
+    of no node are flaws.
 
     Raises SourceError if it is not a vector, or has no series of a node.
     """
@@ -102,9 +103,11 @@ def parse(body: bytes, metric: str, join: Join, now: MeasurementTime) -> PolledA
             found.setdefault(node, []).append(one)
     if not found:
         raise _no_readings(unjoined)
-    flaws = tuple(f"warning: {text}" for text in _warnings(response)[:_MOST_WARNINGS])
+    flaws = [f"warning: {text}" for text in _warnings(response)[:_MOST_WARNINGS]]
+    if unjoined:
+        flaws.append(f"series of no node of the cluster are left out ({_example(unjoined)})")
     readings = {node: reading(_samples(metric, own, now)) for node, own in found.items()}
-    return PolledAnswer(readings, flaws)
+    return PolledAnswer(readings, tuple(flaws))
 
 
 def _warnings(response: _Response) -> tuple[str, ...]:
@@ -193,7 +196,13 @@ def _sample(series: _Series, now: MeasurementTime) -> tuple[float, float]:
 def _no_readings(unjoined: Sequence[Labels]) -> SourceError:
     if not unjoined:
         return SourceError("empty", "no series")
-    first = ", ".join(f'{name}="{value}"' for name, value in sorted(unjoined[0].items())) or "none"
     return SourceError(
-        "unjoined", f"no series belongs to a node of the cluster (labels: {first[:300]})"
+        "unjoined", f"no series belongs to a node of the cluster ({_example(unjoined)})"
     )
+
+
+def _example(unjoined: Sequence[Labels]) -> str:
+    """Return the labels of one series: the same one in each answer, so that the text stays the same."""
+    first = min(sorted(labels.items()) for labels in unjoined)
+    text = ", ".join(f'{name}="{value}"' for name, value in first) or "none"
+    return f"labels: {one_line(text)[:300]}"

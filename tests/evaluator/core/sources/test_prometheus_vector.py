@@ -60,12 +60,17 @@ def test_metric_name_precedes_the_node_exporter_name():
     assert (found["a"].value, found["b"].value) == (1.0, 3.0)
 
 
-def test_series_of_other_machines_are_ignored():
-    found = answer(
-        series("a"), {"metric": {"instance": "10.0.0.1:9100"}, "value": [NOW.there, "1"]}
-    )
-    assert found.readings.keys() == {"a"}
-    assert found.flaws == ()
+def test_series_of_other_machines_are_left_out_and_said():
+    others = [
+        {"metric": {"instance": f"10.0.0.{number}:9100"}, "value": [NOW.there, "1"]}
+        for number in (2, 1)
+    ]
+    for order in (others, others[::-1]):
+        found = answer(series("a"), *order)
+        assert found.readings.keys() == {"a"}
+        assert found.flaws == (
+            'series of no node of the cluster are left out (labels: instance="10.0.0.1:9100")',
+        )
 
 
 def test_warnings_are_flaws():
