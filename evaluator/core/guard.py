@@ -3,12 +3,11 @@
 Pure modules are given one as an argument.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable
 from typing import Protocol, TypeVar
 
-from plimsoll.steps import Steps
-
 T = TypeVar("T")
+Y = TypeVar("Y")
 
 
 class Guard(Protocol):
@@ -22,7 +21,7 @@ class Guard(Protocol):
         """Return `otherwise`, too, while the object is left alone after a failure."""
         ...
 
-    def steps(self, key: Hashable, steps: Steps[T]) -> Steps[T | None]:
+    def steps(self, key: Hashable, steps: Generator[Y, None, T]) -> Generator[Y, None, T | None]:
         """Yield from steps and return their result; they end at what they raise, with None."""
         ...
 
@@ -40,7 +39,7 @@ class Unguarded:
 
     attempt = run
 
-    def steps(self, _key: Hashable, steps: Steps[T]) -> Steps[T | None]:
+    def steps(self, _key: Hashable, steps: Generator[Y, None, T]) -> Generator[Y, None, T | None]:
         """Yield from the steps and return their result."""
         return (yield from steps)
 

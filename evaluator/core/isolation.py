@@ -8,7 +8,7 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Callable, Coroutine, Hashable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
@@ -17,11 +17,11 @@ from prometheus_client import Counter
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.logs.ratelimited import RateLimitedLogger
-from plimsoll.steps import Steps
 
 log = logs.get(__name__)
 
 T = TypeVar("T")
+Y = TypeVar("Y")
 
 _FIRST, _LONGEST = 1.0, 300.0
 """Seconds that an object is left alone after its first failure, and at most."""
@@ -81,11 +81,11 @@ class Part:
         failing = self._failing.get(key)
         return 0.0 if failing is None else max(0.0, failing.until - self._clock())
 
-    def until_retry(self) -> float | None:
-        """Return the seconds until an object that is left alone may be handled again; None if there is none."""
+    def until_retry(self, due: float | None = None) -> float | None:
+        """Return the seconds until an object that is left alone may be handled again, or until `due`; None for never."""
         now = self._clock()
-        later = (one.until - now for one in self._failing.values() if one.until > now)
-        return min(later, default=None)
+        later = [one.until - now for one in self._failing.values() if one.until > now]
+        return min(later if due is None else [*later, due], default=None)
 
     def succeeded(self, key: Hashable) -> None:
         """An object was handled."""
@@ -147,11 +147,11 @@ class Part:
         else:
             self.succeeded(key)
 
-    def steps(self, key: Hashable, steps: Steps[T]) -> Steps[T | None]:
+    def steps(self, key: Hashable, steps: Generator[Y, None, T]) -> Generator[Y, None, T | None]:
         """Yield from the steps of handling an object and return their result; they end at what they raise, with None."""
         while True:
             try:
-                next(steps)
+                one = next(steps)
             except StopIteration as done:
                 self.succeeded(key)
                 found: T = done.value
@@ -159,7 +159,7 @@ class Part:
             except Exception:  # noqa: BLE001
                 self.failed(key)
                 return None
-            yield
+            yield one
 
     @property
     def is_stuck(self) -> bool:
@@ -203,3 +203,8 @@ class Isolation:
             except Exception:  # noqa: BLE001
                 delay = part.failed(_WHOLE)
             await asyncio.sleep(delay)
+
+
+def uncounted(name: str) -> Part:
+    """Return a part whose errors no registry exports."""
+    return Part(name, lambda: None)

@@ -287,14 +287,14 @@ class Signals:
 
     def __init__(self, guard: Callable[[str], Guard] = lambda _name: UNGUARDED) -> None:
         """`guard` returns what takes what a reaction of this name raises."""
-        self._guard = guard
+        self.guard = guard
         self._reactions: dict[type[Signal], list[tuple[Reaction, Guard]]] = defaultdict(list)
 
     def connect(self, reactions: Iterable[Reaction], owner: str = "core") -> None:
         """Connect reactions: they are called from the next signal on. `owner`: the feature that they are of."""
         for reaction in reactions:
             named = replace(reaction, name=f"{owner}: {reaction.name}")
-            self._reactions[reaction.signal].append((named, self._guard(named.name)))
+            self._reactions[reaction.signal].append((named, self.guard(named.name)))
 
     def connected(self) -> dict[type[Signal], list[str]]:
         """Return the names of the reactions to each signal, each after its owner."""

@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node, NodeCondition
@@ -52,13 +54,16 @@ class Collection(Generic[K, T]):
         *,
         changed: Callable[[K, T | None, T | None], None],
         listed: Callable[[], None] = lambda: None,
+        guard: Guard = UNGUARDED,
     ) -> None:
+        """`guard` takes what `changed` raises for one object."""
         self.objects: dict[K, T] = {}
         self.synced = False
         self.unserved = ""
         self._key = key
         self._changed = changed
         self._listed = listed
+        self._guard = guard
 
     def replace(self, objects: list[T]) -> None:
         """Replace all objects."""
@@ -73,7 +78,7 @@ class Collection(Generic[K, T]):
             if number % _STEP_OF_KEYS == 0:
                 yield
         for key in self.objects.keys() - keys:
-            self._changed(key, self.objects.pop(key), None)
+            self._tell(key, self.objects.pop(key), None)
         for number, obj in enumerate(objects, start=1):
             self.put(obj)
             if number % _STEP == 0:
@@ -92,13 +97,16 @@ class Collection(Generic[K, T]):
         before = self.objects.get(key)
         self.objects[key] = obj
         if before != obj:
-            self._changed(key, before, obj)
+            self._tell(key, before, obj)
 
     def drop(self, obj: T) -> None:
         """Remove an object."""
         key = self._key(obj)
         if (before := self.objects.pop(key, None)) is not None:
-            self._changed(key, before, None)
+            self._tell(key, before, None)
+
+    def _tell(self, key: K, before: T | None, after: T | None) -> None:
+        self._guard.run(key, partial(self._changed, key, before, after), None)
 
 
 class WatchStaleness:
@@ -147,7 +155,7 @@ class ClusterCache:
     def __init__(self, *, stale_after: float = math.inf, signals: Signals | None = None) -> None:
         """`stale_after`: seconds without watch events after which a kind is stale."""
         self.signals = signals or Signals()
-        self._publish = self.signals.publish
+        self._publish, guard = self.signals.publish, self.signals.guard("cluster cache")
         self.staleness = WatchStaleness(
             ("taspolicies", "nodes", "pods", "all pods"), bound=stale_after
         )
@@ -155,14 +163,19 @@ class ClusterCache:
             lambda policy: policy.key,
             changed=self._policy_changed,
             listed=self._kind_listed,
+            guard=guard,
         )
         self.nodes: Collection[str, Node] = Collection(
-            lambda node: node.metadata.name, changed=self._node_changed, listed=self._kind_listed
+            lambda node: node.metadata.name,
+            changed=self._node_changed,
+            listed=self._kind_listed,
+            guard=guard,
         )
         self.pods: Collection[tuple[str, str], Pod] = Collection(
             lambda pod: (pod.metadata.namespace, pod.metadata.name),
             changed=self._pod_changed,
             listed=self._kind_listed,
+            guard=guard,
         )
 
         self.running = PodsByPolicy(lambda pod: pod.running)

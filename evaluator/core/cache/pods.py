@@ -72,7 +72,7 @@ class PodCache:
         self.signals = signals or Signals()
         self._publish = self.signals.publish
         self.pods: Collection[Key, PodRecord] = Collection(
-            lambda pod: pod.key, changed=self._changed
+            lambda pod: pod.key, changed=self._changed, guard=self.signals.guard("pod cache")
         )
         self._clock, self._wall, self._window = clock, wall, window
         self._usage: dict[str, NodeUsage] = {}

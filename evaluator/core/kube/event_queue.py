@@ -77,15 +77,17 @@ class EventState:
     """Whether it is written a single time."""
     over: bool = False
     """Whether it is no longer wanted."""
+    earliest: float = -math.inf
+    """When it may be written again after its write raised."""
 
     def due(self, pace: EventTimings) -> float:
         """Return when it is to be written; infinity if never."""
         if self.over:
             return math.inf
         if self.pending is None:
-            return self.at + pace.repeat
+            return max(self.at + pace.repeat, self.earliest)
         settled = min(self.since + pace.settle, self.pending + pace.patience)
-        return max(settled, self.at + pace.rest)
+        return max(settled, self.at + pace.rest, self.earliest)
 
 
 Subject = Hashable
@@ -168,6 +170,11 @@ class EventQueue:
         state.reported, state.at, state.count = notice, now, count
         state.over = state.over or state.once
         state.pending = None if state.notice == notice else state.since
+        self._enqueue(state)
+
+    def postpone(self, state: EventState, until: float) -> None:
+        """Enqueue an event again whose write raised, for a time from which on it may be written."""
+        state.earliest = until
         self._enqueue(state)
 
     def requeue(self, state: EventState) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 from prometheus_client import Counter
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.event_queue import EventQueue, EventState, EventTimings
 from evaluator.core.kube.transport import KubeError
@@ -79,8 +80,10 @@ class PodEventWriter:
         timings: EventTimings,
         bucket: TokenBucket,
         clock: Callable[[], float] = time.monotonic,
+        part: Part | None = None,
     ) -> None:
         self.queue = EventQueue(timings)
+        self._part = part or uncounted("events of pods")
         self._written = written
         self._is_leader = is_leader
         self._timings = timings
@@ -108,9 +111,19 @@ class PodEventWriter:
             if not self._bucket.take_now(self._clock()):
                 queue.requeue(state)
                 break
-            await self._write(queue, state, state.notice)
+            failure: KubeError | None = None
+            key = "/".join(state.event_key)
+            with self._part.isolated(key):
+                failure = await self._write(queue, state, state.notice)
+            if rest := self._part.rest(key):
+                queue.postpone(state, self._clock() + rest)
+            if failure is not None:
+                raise failure
 
-    async def _write(self, queue: EventQueue, state: EventState, spec: EventSpec) -> None:
+    async def _write(
+        self, queue: EventQueue, state: EventState, spec: EventSpec
+    ) -> KubeError | None:
+        """Write an event; return a failure that is worth a retry."""
         about, count = state.event_key.about, state.count
         suffix = suffix_of(about, spec.reason)
         try:
@@ -119,13 +132,14 @@ class PodEventWriter:
             if error.transient:
                 self._written.labels(spec.reason, "error").inc()
                 queue.requeue(state)
-                raise
+                return error
             self._written.labels(spec.reason, "refused").inc()
             self._refused(state, error)
         else:
             self._forbidden = False
             self._written.labels(spec.reason, "ok").inc()
         queue.done(state, spec, self._clock(), count=count)
+        return None
 
     async def _second_turn(self) -> None:
         await asyncio.sleep(self._bucket.take(self._clock()))

@@ -8,10 +8,13 @@ that is not ended in time is dead.
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from evaluator.core.guard import Guard
+from evaluator.core.isolation import uncounted
 from evaluator.core.kube.client import WATCH_GRACE, Kube
 from evaluator.core.kube.resources import APIResource
 from evaluator.core.kube.transport import KubeError
@@ -101,7 +104,9 @@ class Reflector(Generic[T]):
         unserved_pause: float = UNSERVED_PAUSE,
         rng: random.Random | None = None,
         pace: Pace = _PACE,
+        guard: Guard | None = None,
     ) -> None:
+        """`guard` takes what the decoding of one object raises."""
         self._kube = kube
         self._resource = resource
         self._decode = decode
@@ -111,6 +116,7 @@ class Reflector(Generic[T]):
         self._unserved_pause = unserved_pause
         self._served = True
         self._pace = pace
+        self._guard: Guard = guard or uncounted(f"watch of {resource.name}")
         self._longest_watch = longest_watch
         self._grace = grace
         self._steady = min(_STEADY, longest_watch / 4)
@@ -256,12 +262,12 @@ class Reflector(Generic[T]):
 
     def _read(self, raw: msgspec.Raw) -> T | None:
         """The decoded object; None for an unreadable one, which must not hide the others."""
+        return self._guard.run(self._resource.name, partial(self._decoded, raw), None)
+
+    def _decoded(self, raw: msgspec.Raw) -> T | None:
         try:
             return self._decode(raw)
         except UNREADABLE as error:
             kind = self._resource.name
             log.warning("skipped an unreadable object", kind=kind, error=str(error))
-            return None
-        except Exception:
-            log.exception("skipped an unreadable object", kind=self._resource.name)
             return None

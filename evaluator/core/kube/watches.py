@@ -128,6 +128,7 @@ class Watches:
             unserved=unserved,
             longest_watch=self._longest_watch,
             grace=self._grace,
+            guard=self.signals.guard(f"watch of {kind}"),
         )
 
     def _age(self, kind: str) -> float:

@@ -126,6 +126,7 @@ class EvictionController:
             timings=EventTimings(rest=60.0),
             bucket=TokenBucket(_EVENT_RATE, _EVENT_BURST),
             clock=clock,
+            part=self._part,
         )
 
     def wake(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.signals import Publish, Signal, unheard
@@ -109,7 +110,9 @@ class GangController:
         pace: Pace = PACE,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("gangs")
         self._ungater = ungater
         self._index = index
         self._tracker = tracker
@@ -226,6 +229,7 @@ class GangController:
             self._timings,
             now=now,
             random=self._random,
+            guard=self._part,
         )
 
     async def _release(self, releases: Sequence[GangRelease]) -> list[GangRelease]:
@@ -234,7 +238,9 @@ class GangController:
         for release in releases:
             if self._listed is not listed:  # the decision was computed from older data
                 break
-            result = await self._ungater.ungate_pods(release)
+            result = UngateResult(why_not="an internal error: the evaluator's log has it")
+            with self._part.isolated(f"release of {release.gang}"):
+                result = await self._ungater.ungate_pods(release)
             if result.pods:
                 self._failures_in_a_row = 0
                 done.append(replace(release, pods=result.pods))

@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import UNREADABLE
 from evaluator.core.signals import Publish, Signal, unheard
@@ -181,8 +182,10 @@ class Diagnoser:
         timings: DiagnosisTimings | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
         self._publish = publish
+        self._part = part or uncounted("diagnoses of gangs")
         self._reader = ClusterReader(api)
         self._gangs = gangs
         self._decisions = decisions
@@ -221,8 +224,15 @@ class Diagnoser:
         key = min(self._diagnoses, key=lambda key: self._diagnoses[key].due, default=None)
         if key is None or self._diagnoses[key].due > now:
             return self._timings.idle
+        self._diagnoses[key] = replace(self._diagnoses[key], due=now + self._timings.interval)
+        with self._part.isolated(str(key)):
+            return await self._diagnose(key, gangs[key])
+        return self._timings.pause
+
+    async def _diagnose(self, key: GangKey, gang: PodGroup) -> float:
+        """Diagnose a gang; return the seconds until the next one."""
         try:
-            context = await self._reader.read(gangs[key])
+            context = await self._reader.read(gang)
         except KubeError as error:
             return self._postpone(key, error)
         self._backoff.reset()

@@ -4,7 +4,9 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.event_writers import PodEventWriter
@@ -50,7 +52,9 @@ class GangEventRecorder:
         pause: float = _PAUSE,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part = part or uncounted("events of gangs")
         self._gangs = gangs
         self._decisions = decisions
         self._blockers = blockers
@@ -65,6 +69,7 @@ class GangEventRecorder:
             timings=pace or EventTimings(),
             bucket=bucket or TokenBucket(_RATE, _BURST),
             clock=clock,
+            part=part,
         )
         self._wakeup = WakeUp()
         self._seen: dict[GangKey, Seen] = {}
@@ -89,7 +94,7 @@ class GangEventRecorder:
     async def run(self) -> None:
         """Write events until cancelled."""
         while True:
-            await self._wakeup.wait(self._writer.until_due())
+            await self._wakeup.wait(self._part.until_retry(self._writer.until_due()))
             if not self._is_leader():
                 continue
             await self._look()
@@ -113,19 +118,25 @@ class GangEventRecorder:
         for key, verdict in verdicts.items():
             if (gang := gangs.get(key)) is None:
                 continue
-            reported = (gang, verdict, tuple(self._blockers(key)))
-            looked += 1
-            if seen.get(key) != reported:
-                seen[key] = reported
-                pods = messages.concerned(gang, verdict)
-                queue.want(key, pods, messages.notes(verdict, reported[2]), self._clock())
-                looked += len(pods)
+            look = partial(self._compare, key, gang, verdict)
+            looked += 1 + self._part.attempt(str(key), look, 0)
             if looked >= _STEP:
                 looked = 0
                 await asyncio.sleep(0)
         for key in [key for key in seen if key not in verdicts or key not in gangs]:
             del seen[key]
             queue.forget(key)
+
+    def _compare(self, key: GangKey, gang: PodGroup, verdict: GangVerdict) -> int:
+        """Enqueue the events of a gang if it changed; return the number of pods."""
+        reported = (gang, verdict, tuple(self._blockers(key)))
+        if self._seen.get(key) == reported:
+            return 0
+        pods = messages.concerned(gang, verdict)
+        notes = messages.notes(verdict, reported[2])
+        self._writer.queue.want(key, pods, notes, self._clock())
+        self._seen[key] = reported
+        return len(pods)
 
     def _look_at_native(self) -> None:
         native, seen = self._native, self._seen_native

@@ -13,6 +13,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube
 from evaluator.core.leader.write_fence import WriteFence
 from evaluator.core.loop.loop import DecisionLoop
@@ -75,7 +76,9 @@ class GangManager:
         publish: Publish = unheard,
         patience: float = PATIENCE,
         pace: Pace = PACE,
+        part: Callable[[str], Part] = uncounted,
     ) -> None:
+        """`part` returns what takes what the handling of one gang raises."""
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
         tracker = CapacityTracker(cluster, inventory, lambda: decider.latest)
         self.gang_controller = GangController(
@@ -90,6 +93,7 @@ class GangManager:
             publish=publish,
             patience=patience,
             pace=pace,
+            part=part("gangs"),
         )
         self.diagnoser = Diagnoser(
             api,
@@ -97,6 +101,7 @@ class GangManager:
             lambda: self.gang_controller.decisions,
             is_leader=fence.is_leader,
             publish=publish,
+            part=part("diagnoses of gangs"),
         )
         metrics.gangs_obstructed.set_function(self.diagnoser.count_blocked)
         self.event_recorder = GangEventRecorder(
@@ -107,6 +112,7 @@ class GangManager:
             self.diagnoser.blockers,
             self.index.native,
             is_leader=fence.is_leader,
+            part=part("events of gangs"),
         )
         self.gang_explainer = GangExplainer(
             self._gangs,
@@ -317,6 +323,7 @@ def wire(core: Core, options: GangOptions) -> Wired:
         fence=core.fence,
         list_anew=core.all_pods.list_anew,
         publish=core.signals.publish,
+        part=core.isolation.part,
     )
     shown = Shown(gangs.gang_explainer)
     return Wired(

@@ -130,7 +130,12 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     if not options.history:
         return Wired(page=PagePart(section=section(reports, shown=False)))
     recorder = Recorder(
-        history, series, metrics, restore=cluster.restored, cause_of=core.causes.cause_of
+        history,
+        series,
+        metrics,
+        restore=cluster.restored,
+        cause_of=core.causes.cause_of,
+        part=core.isolation.part("history"),
     )
     page = PagePart(section=section(reports, shown=True), past=reports)
     loops: list[Loop] = [recorder.sample, pods.run]

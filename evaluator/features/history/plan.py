@@ -3,11 +3,12 @@ and cost a comparison of identities.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, Positions, Reindex
 from evaluator.core.policy.causes import cause_at
@@ -85,9 +86,16 @@ class Causes:
 
 
 def changes(
-    before: Decisions, after: Decisions, causes: Causes, cause_of: CauseOf = no_cause
+    before: Decisions,
+    after: Decisions,
+    causes: Causes,
+    cause_of: CauseOf = no_cause,
+    guard: Guard = UNGUARDED,
 ) -> Iterator[Change | None]:
-    """Yield what changed, and None between the steps of one policy's strategy. `cause_of`: of readings, such as their devices."""
+    """Yield what changed, and None between the steps of one policy's strategy. `cause_of`: of readings, such as their devices.
+
+    `guard` takes what the comparison of one policy raises.
+    """
     over = _Compared(before.table, after.table, causes, cause_of)
     for key in sorted(before.policies.keys() - after.policies.keys()):
         gone = before.policies[key]
@@ -100,17 +108,23 @@ def changes(
             if number % _SAME == 0:
                 yield None
             continue
-        if edit := _edit(before, key, old, decision.policy):
-            yield edit
-        if old is not None and (removed := old.states.keys() - decision.states.keys()):
-            states = {name: old.states[name] for name in sorted(removed)}
-            yield from over.ended(old, states, Why.EDITED)
-        if old is not None and not over.same_nodes:
-            kept = {name: old.states[name] for name in old.states if name in decision.states}
-            yield from over.on_gone_nodes(old, kept)
-        for name, state in decision.states.items():
-            yield from over.strategy(old, decision, name, state)
+        yield from guard.steps(str(key), _of_policy(before, key, old, decision, over))
         yield None
+
+
+def _of_policy(
+    before: Decisions, key: PolicyKey, old: Decision | None, decision: Decision, over: "_Compared"
+) -> Generator[Change | None, None, None]:
+    if edit := _edit(before, key, old, decision.policy):
+        yield edit
+    if old is not None and (removed := old.states.keys() - decision.states.keys()):
+        states = {name: old.states[name] for name in sorted(removed)}
+        yield from over.ended(old, states, Why.EDITED)
+    if old is not None and not over.same_nodes:
+        kept = {name: old.states[name] for name in old.states if name in decision.states}
+        yield from over.on_gone_nodes(old, kept)
+    for name, state in decision.states.items():
+        yield from over.strategy(old, decision, name, state)
 
 
 def _edit(before: Decisions, key: PolicyKey, old: Decision | None, policy: Policy) -> Edit | None:

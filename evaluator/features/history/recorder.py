@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.policy_pods import policy_of
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
 from evaluator.core.model.pod import Pod
@@ -48,7 +49,8 @@ def restored(
 ) -> Iterator[Restored | None]:
     """Yield records, in no order, and None between steps. `written`: what features wrote to a node, as pages show it."""
     for policy in policies:
-        for condition in policy.status.get("conditions") or ():
+        known = policy.status.get("conditions")
+        for condition in known if isinstance(known, list) else ():
             if (found := _of_policy(policy, condition)) is not None:
                 yield found
         yield None
@@ -137,7 +139,9 @@ class Recorder:
         cause_of: CauseOf = no_cause,
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("history")
         self._history = history
         self._series = series
         self._metrics = metrics
@@ -183,7 +187,7 @@ class Recorder:
     def _record(self, after: Decisions, at: float) -> Iterator[None]:
         before, self._before = self._before, after
         moved: list[Transitions] = []
-        for change in changes(before, after, self._causes, self._cause_of):
+        for change in changes(before, after, self._causes, self._cause_of, self._part):
             if isinstance(change, Transitions):
                 moved.append(change)
             elif isinstance(change, Edit):

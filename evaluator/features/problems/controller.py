@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_writers import EventWriter
 from evaluator.core.kube.transport import KubeError
@@ -87,7 +88,9 @@ class ProblemEventController:
         *,
         is_leader: Callable[[], bool],
         bucket: TokenBucket | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("events of problems")
         self._writer = EventWriter(kube)
         self._cluster = cluster
         self._metrics = metrics
@@ -120,7 +123,9 @@ class ProblemEventController:
                     break
                 await asyncio.sleep(self._bucket.take(time.monotonic()))
                 if self._waiting:
-                    await self._write(next(iter(self._waiting)))
+                    key = next(iter(self._waiting))
+                    with self._part.isolated("/".join(key)):
+                        await self._write(key)
 
     async def _write(self, key: tuple[str, str, str]) -> None:
         event, (name, source, reason) = self._waiting.pop(key), key

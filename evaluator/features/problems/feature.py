@@ -184,7 +184,11 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     found = plan.ProblemConditions(problems, permitted, time.time)
     writer = condition_writer(core.writes, found, metrics.writes)
     happened = ProblemEventController(
-        core.api, core.cluster, metrics, is_leader=core.fence.is_leader
+        core.api,
+        core.cluster,
+        metrics,
+        is_leader=core.fence.is_leader,
+        part=core.isolation.part("events of problems"),
     )
     acknowledged = Acknowledgements(core.cluster, problems, core.signals.publish)
     reacts, loops = [on_node(NodeAnnotationsChanged, acknowledged.changed)], []

@@ -5,12 +5,14 @@ import math
 import operator
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
@@ -90,8 +92,10 @@ class RequeueController:
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
         publish: Publish = unheard,
+        part: Part | None = None,
     ) -> None:
         self._publish = publish
+        self._part = part or uncounted("requeue")
         self._kube = kube
         self._cluster = cluster
         self._decider = decider
@@ -113,7 +117,7 @@ class RequeueController:
         after, before, now = self._decider.latest, self._decisions, self._clock()
         if before is None:  # rejections before a restart are unknown
             self._readmitted = requeue.all_readmitted(after, now)
-        elif more := requeue.newly_allowed(before, after):
+        elif more := requeue.newly_allowed(before, after, self._part):
             self._readmitted = requeue.remember(
                 self._readmitted, more, now=now, memory=self._pace.memory
             )
@@ -128,10 +132,10 @@ class RequeueController:
         """Requeue until cancelled."""
         delay: float | None = None
         while True:
-            await self._wakeup.wait(delay)
+            await self._wakeup.wait(self._part.until_retry(delay))
             candidates, pause, delay = await self._candidates(), _ROUND, None
             if self._is_leader():
-                plan = requeue.plan(candidates, timings=self._pace, now=self._clock())
+                plan = requeue.plan(self._tried(candidates), timings=self._pace, now=self._clock())
                 delay = None if plan.again is None else max(0.0, plan.again - self._clock())
                 if plan.due:
                     delay, pause = 0.0, await self._requeue_due(plan)
@@ -163,7 +167,8 @@ class RequeueController:
         candidates: list[RequeueCandidate] = []
         for key, readmitted_nodes in self._readmitted.items():
             before = self._states.get(key, _PolicyState())
-            state = self._update(key, readmitted_nodes, before, now)
+            update = partial(self._update, key, readmitted_nodes, before, now)
+            state = self._part.attempt(str(key), update, before)
             if state is not before:
                 self._states[key] = state
                 await asyncio.sleep(0)
@@ -194,23 +199,28 @@ class RequeueController:
     async def _requeue_due(self, plan: RequeuePlan) -> float:
         """Requeue the pods that are due; returns the seconds to wait before the next plan."""
         for rejected in plan.due:
-            try:
-                await self._requeue(rejected)
-            except KubeError as error:
+            failure: KubeError | None = None
+            with self._part.isolated(str(rejected.pod)):
+                failure = await self._requeue(rejected)
+            if failure is not None:
                 self._metrics.nudges.labels("error").inc()
                 delay = self._backoff.next()
                 log.warning(
                     "pod not requeued, trying again",
                     pod=str(rejected.pod),
-                    error=str(error),
+                    error=str(failure),
                     delay=round(delay, 2),
                 )
                 return delay
             self._backoff.reset()
         return _PAUSE * len(plan.due)
 
-    async def _requeue(self, rejected: RejectedPod) -> None:
-        """Annotate one pod. Raises KubeError for failures worth a retry."""
+    def _tried(self, candidates: Iterable[RequeueCandidate]) -> Iterable[RequeueCandidate]:
+        """Return the candidates without pods that are left alone after an internal error."""
+        return (one for one in candidates if not self._part.is_resting(str(one.rejected.pod)))
+
+    async def _requeue(self, rejected: RejectedPod) -> KubeError | None:
+        """Annotate one pod; return a failure that is worth a retry."""
         now, meta = self._clock(), rejected.pod.metadata
         try:
             await self._kube.annotate_pod(
@@ -222,8 +232,9 @@ class RequeueController:
             self._publish(done)
         except KubeError as error:
             if error.status not in _GONE:
-                raise
+                return error
         self._note(rejected, rejected.after_requeue(now))
+        return None
 
     def _note(self, before: RejectedPod, after: RejectedPod) -> None:
         if (state := self._states.get(before.policy)) is not None:

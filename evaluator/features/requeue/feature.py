@@ -37,6 +37,7 @@ def wire(core: Core, options: RequeueOptions) -> Wired:
         is_leader=core.fence.is_leader,
         pace=RequeueTimings(settle=_settling(core)),
         publish=core.signals.publish,
+        part=core.isolation.part("requeue"),
     )
     return Wired(
         reacts=(

@@ -9,14 +9,16 @@ import bisect
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
 from evaluator.core.cache.policy_pods import policy_of
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.arrays import Floats
 from evaluator.core.model.feasibility import FeasibleNodes
 from evaluator.core.model.names import PolicyKey
-from evaluator.core.model.node_index import NodeIndex, NodeMask, Reindex
+from evaluator.core.model.node_index import Mask, NodeIndex, NodeMask, Reindex
 from evaluator.core.model.pod import REQUEUED_AT, Pod
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.violations import refuses, violators
@@ -79,8 +81,10 @@ class ReadmittedNodes:
 ReadmittedByPolicy = Mapping[PolicyKey, ReadmittedNodes]
 
 
-def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMask]:
-    """Return, per enforced policy, the nodes that it refused before and does not refuse now."""
+def newly_allowed(
+    before: Decisions, after: Decisions, guard: Guard = UNGUARDED
+) -> dict[PolicyKey, NodeMask]:
+    """Return, per enforced policy, the nodes that it refused before and does not refuse now. `guard`: of each policy."""
     allowed: dict[PolicyKey, NodeMask] = {}
     nodes = after.table.nodes
     reindex = Reindex(before.table.nodes, nodes)
@@ -88,11 +92,18 @@ def newly_allowed(before: Decisions, after: Decisions) -> dict[PolicyKey, NodeMa
         now = after.enforced.get(key)
         if now is not None and (now is was or now.dontschedule is was.dontschedule):
             continue
-        refused = violators(now.dontschedule if now else {}, nodes)
-        readmitted = reindex.mask(violators(was.dontschedule, before.table.nodes)) & ~refused
+        find = partial(_readmitted, was, now, reindex, before.table.nodes, nodes)
+        readmitted = guard.run(f"readmissions of {key}", find, nodes.none)
         if readmitted.any():
             allowed[key] = NodeMask(nodes, readmitted)
     return allowed
+
+
+def _readmitted(
+    was: Decision, now: Decision | None, reindex: Reindex, before: NodeIndex, nodes: NodeIndex
+) -> Mask:
+    refused = violators(now.dontschedule if now else {}, nodes)
+    return reindex.mask(violators(was.dontschedule, before)) & ~refused
 
 
 def all_readmitted(decisions: Decisions, now: float) -> dict[PolicyKey, ReadmittedNodes]:

@@ -4,21 +4,24 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 from evaluator.core.cache.policy_pods import NO_PODS, PodCounts
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube, now
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.problems import SimilarTo
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy_status import Effects, PartsOf, PolicyCondition, no_parts
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.features.status.plan import PolicyStatus, statuses
+from evaluator.features.status.plan import PolicyStatus, status_of
 from plimsoll import logs
 from plimsoll.backoff import Backoff
 from plimsoll.wakeup import WakeUp
@@ -52,8 +55,10 @@ class StatusController:
         pause: float = _PAUSE,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
         self._kube = kube
+        self._part = part or uncounted("statuses")
         self._decider = decider
         self._effects = effects
         self._pods_of = pods_of
@@ -112,32 +117,47 @@ class StatusController:
                 del known[key]
         effects = tuple(self._effects())
         for effect in effects:
-            for _ in effect.catching_up(decisions):
-                await asyncio.sleep(0)
+            with self._part.isolated(type(effect).__name__):
+                for _ in effect.catching_up(decisions):
+                    await asyncio.sleep(0)
         failed, self._due = 0, math.inf
-        for key, status in statuses(
-            decisions, effects, self._pods_of, self._similar_to, self._parts_of, self._cause_of
-        ):
+        for key, decision in decisions.policies.items():
             await asyncio.sleep(0)
             if not self._is_leader():
                 break
-            uid = decisions.policies[key].policy.uid
-            if (due := _due(written.get(key), uid, status)) > self._clock():
-                self._due = min(self._due, due)
-                continue
-            try:
-                await self._kube.patch_policy_status(key, self._body(key, uid, status))
-                written[key] = _Write(uid, status, self._clock())
-            except KubeError as error:
-                failed += error.status != 404  # 404: the policy was deleted
-                log.warning("status not written", policy=str(key), error=str(error))
+            if not self._part.is_resting(str(key)):
+                with self._part.isolated(str(key)):
+                    failed += await self._write_one(decision, decisions.table, effects, written)
         return failed
+
+    async def _write_one(
+        self,
+        decision: Decision,
+        table: MetricTable,
+        effects: Sequence[Effects],
+        written: dict[PolicyKey, "_Write"],
+    ) -> bool:
+        """Write the status of a policy if it differs from the last write; return whether that failed."""
+        key, uid = decision.policy.key, decision.policy.uid
+        sources = self._pods_of, self._similar_to, self._parts_of, self._cause_of
+        status = status_of(decision, table, effects, *sources)
+        if (due := _due(written.get(key), uid, status)) > self._clock():
+            self._due = min(self._due, due)
+            return False
+        try:
+            await self._kube.patch_policy_status(key, self._body(key, uid, status))
+        except KubeError as error:
+            log.warning("status not written", policy=str(key), error=str(error))
+            return error.status != 404  # 404: the policy was deleted
+        written[key] = _Write(uid, status, self._clock())
+        return False
 
     def _until_due(self) -> float | None:
         """Return the seconds until the next write; None if none is due or this replica does not write."""
-        if self._due == math.inf or self._decider.waiting_for or not self._is_leader():
+        if self._decider.waiting_for or not self._is_leader():
             return None
-        return max(0.0, self._due - self._clock())
+        due = None if self._due == math.inf else max(0.0, self._due - self._clock())
+        return self._part.until_retry(due)
 
     def _body(self, key: PolicyKey, uid: str, status: PolicyStatus) -> dict[str, Any]:
         """The status with the last transition time of each condition.

@@ -7,16 +7,19 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from prometheus_client import Counter
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_writers import EventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
 from evaluator.core.model.events import EventSpec, ObjectReference
 from evaluator.core.model.names import PolicyKey
+from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.problems import SimilarTo, not_found_events
 from evaluator.core.policy_status import PartsOf, no_parts
 from evaluator.features.status import plan
@@ -28,6 +31,11 @@ from plimsoll.wakeup import WakeUp
 log = logs.get(__name__)
 
 _VERSION = "telemetry.intel.com/v1alpha1"
+
+
+def _writing(key: PolicyKey) -> str:
+    """Return what the writing of a policy's Events is called in the log: it may fail where its comparison does not."""
+    return f"writing of {key}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +85,9 @@ class PolicyEventRecorder:
         pace: EventRate | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("events of policies")
         self._writer = EventWriter(kube)
         self._decider = decider
         self._counted = counted
@@ -128,8 +138,13 @@ class PolicyEventRecorder:
         if self._idle():
             return None
         moment = self._clock()
-        pending = [state for state in self._states.values() if state.pending]
-        return min((state.due(self._pace, moment) for state in pending), default=None)
+        pending = [
+            state
+            for (key, _), state in self._states.items()
+            if state.pending and not self._part.is_resting(_writing(key))
+        ]
+        due = min((state.due(self._pace, moment) for state in pending), default=None)
+        return self._part.until_retry(due)
 
     async def _look(self) -> None:
         """Queue Events for what changed; drop policies that were deleted."""
@@ -141,37 +156,54 @@ class PolicyEventRecorder:
         before, states = self._states, dict[tuple[PolicyKey, str], _EventState]()
         for key, decision in decisions.policies.items():
             identity = (key, decision.policy.uid)
-            not_found = not_found_events(decision.not_found, self._similar_to)
-            parts = tuple(self._parts_of(decision))
-            reported = plan.reported_state(decision, parts, not_found)
-            state = before.get(identity) or _EventState(
-                plan.previously_reported(
-                    statuses.get(key, {}), reported, decision.policy.generation, parts
-                )
-            )
-            for spec in plan.diff(state.reported, reported):
-                state.pending[spec] += 1
-                self._counted.labels(*key, spec.reason).inc()
-            state.reported = reported
-            states[identity] = state
+            look = partial(self._compare, decision, before.get(identity), statuses.get(key, {}))
+            state = self._part.attempt(str(key), look, before.get(identity))
+            if state is not None:
+                states[identity] = state
             await asyncio.sleep(0)
         if self._states is before:  # else start_over() was called meanwhile
             self._states, self._resumes = states, False
 
+    def _compare(
+        self, decision: Decision, state: _EventState | None, status: Mapping[str, Any]
+    ) -> _EventState:
+        """Return the state of a policy, with the Events for what changed."""
+        not_found = not_found_events(decision.not_found, self._similar_to)
+        parts = tuple(self._parts_of(decision))
+        reported = plan.reported_state(decision, parts, not_found)
+        if state is None:
+            generation = decision.policy.generation
+            state = _EventState(plan.previously_reported(status, reported, generation, parts))
+        for spec in plan.diff(state.reported, reported):
+            state.pending[spec] += 1
+            self._counted.labels(*decision.policy.key, spec.reason).inc()
+        state.reported = reported
+        return state
+
     async def _write(self) -> None:
         """Write pending Events within the rate limit. Raises KubeError for failures worth a retry."""
         for (key, uid), state in tuple(self._states.items()):
-            for spec in tuple(state.pending):
-                if not self._is_leader() or state.due(self._pace, self._clock()) > 0:
-                    break
-                try:
-                    await self._record(key, uid, state, spec)
-                except KubeError as error:
-                    if error.transient:
-                        raise
-                    log.warning("event refused", policy=str(key), error=str(error))
-                state.recent.append(self._clock())
-                del state.pending[spec]
+            failure: KubeError | None = None
+            if not self._part.is_resting(_writing(key)):
+                with self._part.isolated(_writing(key)):
+                    failure = await self._write_of(key, uid, state)
+            if failure is not None:
+                raise failure
+
+    async def _write_of(self, key: PolicyKey, uid: str, state: _EventState) -> KubeError | None:
+        """Write the pending Events of a policy; return a failure that is worth a retry."""
+        for spec in tuple(state.pending):
+            if not self._is_leader() or state.due(self._pace, self._clock()) > 0:
+                break
+            try:
+                await self._record(key, uid, state, spec)
+            except KubeError as error:
+                if error.transient:
+                    return error
+                log.warning("event refused", policy=str(key), error=str(error))
+            state.recent.append(self._clock())
+            del state.pending[spec]
+        return None
 
     async def _record(self, key: PolicyKey, uid: str, state: _EventState, spec: EventSpec) -> None:
         about = ObjectReference(_VERSION, "TASPolicy", key.namespace, key.name, uid)

@@ -40,6 +40,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         metrics,
         is_leader=core.fence.is_leader,
         publish=core.signals.publish,
+        part=core.isolation.part("pods of policies"),
     )
     status = StatusController(
         core.api,
@@ -51,6 +52,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         cause_of=core.causes.cause_of,
         status_of=core.cluster.status_of,
         is_leader=may_report,
+        part=core.isolation.part("statuses"),
     )
     recorder = PolicyEventRecorder(
         core.api,
@@ -60,6 +62,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         parts_of=contributions.parts,
         status_of=core.cluster.status_of,
         is_leader=may_report,
+        part=core.isolation.part("events of policies"),
     )
     return Wired(
         reacts=(

@@ -81,11 +81,24 @@ def statuses(
 
     `cause_of`: of readings, such as their devices.
     """
-    effects = tuple(effects)
+    effects, table = tuple(effects), decisions.table
     for key, decision in decisions.policies.items():
-        parts = tuple(parts_of(decision))
-        status = _status(decision, decisions.table, effects, similar_to, parts, cause_of)
-        yield key, replace(status, pods=pods_of(decision.policy))
+        yield key, status_of(decision, table, effects, pods_of, similar_to, parts_of, cause_of)
+
+
+def status_of(
+    decision: Decision,
+    table: MetricTable,
+    effects: Sequence[Effects],
+    pods_of: Callable[[Policy], PodCounts],
+    similar_to: SimilarTo,
+    parts_of: PartsOf,
+    cause_of: CauseOf,
+) -> PolicyStatus:
+    """Return the status of one policy, as `statuses`."""
+    parts = tuple(parts_of(decision))
+    status = _status(decision, table, effects, similar_to, parts, cause_of)
+    return replace(status, pods=pods_of(decision.policy))
 
 
 def _status(

@@ -4,7 +4,8 @@ import asyncio
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry, Counter
 from evaluator.core.cache import policy_pods
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.policy_pods import NotApplied, PodCounts
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.event_writers import PodEventWriter
@@ -102,7 +104,9 @@ class PolicyPodController:
         pause: float = _PAUSE,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part = part or uncounted("pods of policies")
         self._cluster = cluster
         self._decider = decider
         self._metrics = metrics
@@ -116,6 +120,7 @@ class PolicyPodController:
             timings=timings,
             bucket=TokenBucket(_RATE, _BURST),
             clock=clock,
+            part=part,
         )
         self._publish = publish
         self._wakeup = WakeUp()
@@ -148,7 +153,7 @@ class PolicyPodController:
     async def run(self) -> None:
         """Count and write events until cancelled."""
         while True:
-            await self._wakeup.wait(self._writer.until_due())
+            await self._wakeup.wait(self._part.until_retry(self._writer.until_due()))
             if self._decider.waiting_for:
                 continue
             for _ in self._count():
@@ -175,15 +180,22 @@ class PolicyPodController:
             for state in PodCounts._fields:
                 gauge.remove((*key, state))
         for number, policy in enumerate(policies, start=1):
-            counts = self.counts_of(policy)
-            if self._counts.get(policy.key) != counts:
-                self._counts[policy.key], changed = counts, True
-                for state, count in counts._asdict().items():
-                    gauge.set((*policy.key, state), count)
+            count = partial(self._count_one, policy)
+            changed |= self._part.attempt(f"pods of {policy.key}", count, False)
             if number % _STEP == 0:
                 yield
         if changed:
             self._publish(PodCountsChanged())
+
+    def _count_one(self, policy: Policy) -> bool:
+        """Update the gauges of a policy; return whether a count changed."""
+        counts = self.counts_of(policy)
+        if self._counts.get(policy.key) == counts:
+            return False
+        self._counts[policy.key] = counts
+        for state, count in counts._asdict().items():
+            self._metrics.policy_pods.set((*policy.key, state), count)
+        return True
 
     async def _look(self) -> None:
         """Enqueue the events of pods that their policy does not apply to; drop those of others."""
@@ -194,17 +206,31 @@ class PolicyPodController:
             namespaces[key.name].add(key.namespace)
             names[key.namespace].add(key.name)
         for number, key in enumerate({*seen, *requesting.policies, *without.policies}):
-            with_request, without_request = (
-                policy_pods.why_not_applied(key, policies, namespaces.get(key.name, ()), requests=x)
-                for x in (True, False)
-            )
-            versions = requesting.version(key), without.version(key)
-            now = _Seen(*versions, with_request, without_request)
-            if seen.get(key, _Seen())[:4] != now[:4]:
-                for _ in self._enqueue(key, now, seen, names.get(key.namespace, ())):
-                    await asyncio.sleep(0)
+            if not self._part.is_resting(str(key)):
+                elsewhere = namespaces.get(key.name, ())
+                with self._part.isolated(str(key)):
+                    for _ in self._compare(key, policies, elsewhere, seen, names[key.namespace]):
+                        await asyncio.sleep(0)
             if number % _STEP == 0:
                 await asyncio.sleep(0)
+
+    def _compare(
+        self,
+        key: PolicyKey,
+        policies: Mapping[PolicyKey, Policy],
+        elsewhere: Collection[str],
+        seen: dict[PolicyKey, _Seen],
+        names: Collection[str],
+    ) -> Iterator[None]:
+        """Enqueue the events of the pods that name a policy if they, or why it does not apply to them, changed."""
+        with_request, without_request = (
+            policy_pods.why_not_applied(key, policies, elsewhere, requests=x) for x in (True, False)
+        )
+        cluster = self._cluster
+        versions = cluster.requesting.version(key), cluster.not_requesting.version(key)
+        now = _Seen(*versions, with_request, without_request)
+        if seen.get(key, _Seen())[:4] != now[:4]:
+            yield from self._enqueue(key, now, seen, names)
 
     def _enqueue(
         self, key: PolicyKey, now: _Seen, seen: dict[PolicyKey, _Seen], names: Collection[str]

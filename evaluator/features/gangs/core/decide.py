@@ -6,7 +6,9 @@ at a time; the next follows when kube-scheduler has found nodes for all of it, o
 
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.pod_record import PodRecord
 from evaluator.features.gangs.core import messages
 from evaluator.features.gangs.core.membership import shape, shapes
@@ -59,9 +61,13 @@ def deciding(
     *,
     now: float,
     random: Callable[[], float],
+    guard: Guard = UNGUARDED,
 ) -> Generator[None, None, GangDecisions]:
-    """Run decide() in steps that yield to the event loop. The set of gangs is fixed at the first step."""
-    cycle = _Cycle(list(gangs), capacity, before, timings, now=now, random=random)
+    """Run decide() in steps that yield to the event loop. The set of gangs is fixed at the first step.
+
+    `guard` takes what the decision on one gang raises: it waits, without a verdict.
+    """
+    cycle = _Cycle(list(gangs), capacity, before, timings, now=now, random=random, guard=guard)
     yield
     return (yield from cycle.decisions())
 
@@ -78,7 +84,9 @@ class _Cycle:
         *,
         now: float,
         random: Callable[[], float],
+        guard: Guard,
     ) -> None:
+        self._guard = guard
         self._gangs = gangs
         self._admitted = _admissions(gangs, before)
         self._timings = timings
@@ -99,8 +107,10 @@ class _Cycle:
     def decisions(self) -> Generator[None, None, GangDecisions]:
         waiting = []
         for gang in self._gangs:
-            if pods := self._look(gang):
+            none: tuple[PodRecord, ...] = ()
+            if pods := self._guard.attempt(str(gang.key), partial(self._look, gang), none):
                 waiting.append((gang, pods))
+            self._rest(str(gang.key))
             yield
         waiting.sort(key=lambda entry: entry[0].rank)
         if waiting:
@@ -220,21 +230,29 @@ class _Cycle:
             if ends:
                 self._say(gang, GangState.WAITS_FOR_TURN, messages.WAITS_FOR_TURN)
                 continue
-            demand = gang.demand if len(pods) == len(gang.releasable) else shapes(pods)
-            missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
-            need = min(max(1, missing), len(pods))
-            shortage = self._packing.shortage(demand, need=need) if self._timings.fit else None
-            if shortage is None:
-                order = self._packing.order(demand)
-                first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
-                self._releases.append(
-                    GangRelease(gang.key, GangReason.ADMITTED, tuple(first_to_last))
-                )
-                self._say(gang, GangState.RELEASED, messages.RELEASED)
-                ends = True
-            else:
-                never = self._empty.shortage(demand, need=need)
-                ends = self._pass_over(gang, shortage, never)
+            release = partial(self._release_if_fits, gang, pods)
+            ends = self._guard.attempt(f"room of {gang.key}", release, False)
+            self._rest(f"room of {gang.key}")
+
+    def _rest(self, key: str) -> None:
+        """Decide again when a gang whose decision raised may be handled again."""
+        if rest := self._guard.rest(key):
+            self._again = min(self._again, self._now + rest)
+
+    def _release_if_fits(self, gang: PodGroup, pods: tuple[PodRecord, ...]) -> bool:
+        """Release a gang that fits; return whether the gangs behind it wait for their turn."""
+        demand = gang.demand if len(pods) == len(gang.releasable) else shapes(pods)
+        missing = gang.minimum - len(gang.placed) - len(gang.unplaced)
+        need = min(max(1, missing), len(pods))
+        shortage = self._packing.shortage(demand, need=need) if self._timings.fit else None
+        if shortage is not None:
+            never = self._empty.shortage(demand, need=need)
+            return self._pass_over(gang, shortage, never)
+        order = self._packing.order(demand)
+        first_to_last = sorted(pods, key=lambda pod: order.index(shape(pod)))
+        self._releases.append(GangRelease(gang.key, GangReason.ADMITTED, tuple(first_to_last)))
+        self._say(gang, GangState.RELEASED, messages.RELEASED)
+        return True
 
     def _is_paced(self) -> bool:
         """Return whether kube-scheduler is still placing an earlier release."""
