@@ -138,10 +138,12 @@ class Part:
         return otherwise if self.is_resting(key) else self.run(key, handle, otherwise)
 
     @contextmanager
-    def isolated(self, key: Hashable) -> Iterator[None]:
-        """Handle an object within: an exception ends the block and is noted."""
+    def isolated(self, key: Hashable, passing: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+        """Handle an object within: an exception ends the block and is noted; those of `passing` are expected, and raised."""
         try:
             yield
+        except passing:
+            raise
         except Exception:  # noqa: BLE001
             self.failed(key)
         else:

@@ -111,19 +111,13 @@ class PodEventWriter:
             if not self._bucket.take_now(self._clock()):
                 queue.requeue(state)
                 break
-            failure: KubeError | None = None
             key = "/".join(state.event_key)
-            with self._part.isolated(key):
-                failure = await self._write(queue, state, state.notice)
+            with self._part.isolated(key, passing=(KubeError,)):
+                await self._write(queue, state, state.notice)
             if rest := self._part.rest(key):
                 queue.postpone(state, self._clock() + rest)
-            if failure is not None:
-                raise failure
 
-    async def _write(
-        self, queue: EventQueue, state: EventState, spec: EventSpec
-    ) -> KubeError | None:
-        """Write an event; return a failure that is worth a retry."""
+    async def _write(self, queue: EventQueue, state: EventState, spec: EventSpec) -> None:
         about, count = state.event_key.about, state.count
         suffix = suffix_of(about, spec.reason)
         try:
@@ -132,14 +126,13 @@ class PodEventWriter:
             if error.transient:
                 self._written.labels(spec.reason, "error").inc()
                 queue.requeue(state)
-                return error
+                raise
             self._written.labels(spec.reason, "refused").inc()
             self._refused(state, error)
         else:
             self._forbidden = False
             self._written.labels(spec.reason, "ok").inc()
         queue.done(state, spec, self._clock(), count=count)
-        return None
 
     async def _second_turn(self) -> None:
         await asyncio.sleep(self._bucket.take(self._clock()))

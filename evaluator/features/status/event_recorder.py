@@ -183,15 +183,12 @@ class PolicyEventRecorder:
     async def _write(self) -> None:
         """Write pending Events within the rate limit. Raises KubeError for failures worth a retry."""
         for (key, uid), state in tuple(self._states.items()):
-            failure: KubeError | None = None
             if not self._part.is_resting(_writing(key)):
-                with self._part.isolated(_writing(key)):
-                    failure = await self._write_of(key, uid, state)
-            if failure is not None:
-                raise failure
+                with self._part.isolated(_writing(key), passing=(KubeError,)):
+                    await self._write_of(key, uid, state)
 
-    async def _write_of(self, key: PolicyKey, uid: str, state: _EventState) -> KubeError | None:
-        """Write the pending Events of a policy; return a failure that is worth a retry."""
+    async def _write_of(self, key: PolicyKey, uid: str, state: _EventState) -> None:
+        """Write the pending Events of a policy. Raises KubeError for failures worth a retry."""
         for spec in tuple(state.pending):
             if not self._is_leader() or state.due(self._pace, self._clock()) > 0:
                 break
@@ -199,11 +196,10 @@ class PolicyEventRecorder:
                 await self._record(key, uid, state, spec)
             except KubeError as error:
                 if error.transient:
-                    return error
+                    raise
                 log.warning("event refused", policy=str(key), error=str(error))
             state.recent.append(self._clock())
             del state.pending[spec]
-        return None
 
     async def _record(self, key: PolicyKey, uid: str, state: _EventState, spec: EventSpec) -> None:
         about = ObjectReference(_VERSION, "TASPolicy", key.namespace, key.name, uid)
