@@ -24,6 +24,7 @@ from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.signals import Acted, PolicyReportChanged
 from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
+from evaluator.features.evictions import report as reports
 from evaluator.features.evictions import volumes
 from evaluator.features.evictions.history import EvictionHistory
 from evaluator.features.evictions.plan import (
@@ -76,6 +77,8 @@ class EvictionMetrics:
             ["reason", "result"],
             registry=registry,
         )
+        for result in ("ok", "error"):
+            self.events.labels(reports.NOT_EVICTED, result)
 
 
 class EvictionController:
