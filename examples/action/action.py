@@ -33,4 +33,4 @@ def parse(
     return ExampleAction(kinds, int(text))
 
 
-ACTION = NodeActions(("example",), parse)
+ACTION = NodeActions(("example",), parse, (WAIT,))
