@@ -25,6 +25,7 @@ from collectors import registry
 from collectors.interface.host import Host
 from collectors.registry import index as registry_index
 from docs import (
+    annotation_warnings,
     catalog_file,
     collector_table,
     compatibility,
@@ -75,6 +76,7 @@ def pages() -> Iterator[tuple[Path, str]]:
     for name, lines in written.items():
         yield HERE / name, "\n".join([NOTE, "", *lines]) + "\n"
     yield catalog_file.FILE, catalog_file.text()
+    yield annotation_warnings.FILE, annotation_warnings.text()
     yield page_schema.SCHEMA, page_schema.schema_text()
     yield page_schema.TYPESCRIPT, page_schema.typescript()
     yield registry_index.FILE, registry_index.text(registry.entries())

@@ -1,6 +1,7 @@
 """Strict YAML: no duplicate keys, a bounded number of nodes. Values are text (`load`) or those of JSON (`load_json`)."""
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,6 @@ _MOST_REPEATED = 100_000
 _MOST_DIGITS = 400
 """Of an integer. A double has fewer; parsing takes time quadratic in the digits."""
 _MERGE = "tag:yaml.org,2002:merge"
-_TIMESTAMP = "tag:yaml.org,2002:timestamp"
 _QUOTED = re.compile(r"'[^'<>,\s]{2,}'")
 """Text that a YAML error quotes from the document, except single characters and the parser's own `<names>`."""
 _NOT_JSON = (AttributeError, LookupError, OverflowError, TypeError, ValueError)
@@ -67,19 +67,56 @@ class _Strict(yaml.BaseLoader):
 
 
 class _JsonTypes(_Strict, yaml.SafeLoader):
-    """Constructs JSON types. A date stays text, as in kubectl and the API server."""
+    """Constructs JSON types, as kubectl reads them. A date stays text, as in kubectl and the API server."""
 
-    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> Any:
         if len(node.value) > _MOST_DIGITS:
             raise _error("a number of too many digits", node)
-        return int(super().construct_yaml_int(node))
+        text = node.value.replace("_", "")
+        number = int(_OCTAL.sub(r"\g<1>0o\2", text), 0)
+        return number if -(2**63) <= number < 2**64 else float(text)
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        text = node.value.lower()
+        return float(text.replace("_", "").replace(".inf", "inf").replace(".nan", "nan"))
+
+    def construct_yaml_bool(self, node: yaml.ScalarNode) -> bool:
+        return node.value.lower() in ("y", "yes", "true", "on")
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        """Return the tag of a node without one. Numbers too large for a double are text."""
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        too_large = tag == _FLOAT and _DIGIT.search(value) and math.isinf(_float(value))
+        return _TEXT if too_large else tag
 
 
-_JsonTypes.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_JsonTypes.add_constructor("tag:yaml.org,2002:int", _JsonTypes.construct_yaml_int)
+def _float(value: str) -> float:
+    return float(value.replace("_", ""))
+
+
+_TEXT = "tag:yaml.org,2002:str"
+_FLOAT = "tag:yaml.org,2002:float"
+_OCTAL = re.compile(r"^([-+]?)0([0-7]+)$", re.ASCII)
+_DIGIT = re.compile(r"\d", re.ASCII)
+# The resolver of kubectl, between YAML 1.1 and 1.2: no sexagesimal numbers, `0o17` and `017` are octal, `y` is a bool.
+# https://github.com/kubernetes-sigs/yaml/blob/master/goyaml.v2/resolve.go; underscores are left out before a number is read.
+_RESOLVED = (
+    ("bool", r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
+    ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("int", r"[-+]?(0_*[xX][0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|0_*[oO][0-7_]*[0-7][0-7_]*|0_*[bB][01_]*[01][01_]*|0[0-7_]*|[1-9][0-9_]*)", "-+0123456789"),
+    ("float", r"\.(inf|Inf|INF|nan|NaN|NAN)|[-+]\.(inf|Inf|INF)|([-+]?[0-9][0-9_]*(\.[0-9_]*)?|[-+]\.[0-9][0-9_]*)([eE]_*[-+]?_*[0-9][0-9_]*)?|\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?", "-+0123456789."),
+    ("merge", "<<", "<"),
+)  # fmt: skip
+"""Type, pattern and first characters, in the order in which they are tried."""
+_JsonTypes.yaml_implicit_resolvers = {}
+for _kind, _pattern, _first in _RESOLVED:
+    _JsonTypes.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_kind}", re.compile(rf"({_pattern})\Z", re.ASCII), list(_first)
+    )
+for _kind in ("int", "float", "bool"):
+    _JsonTypes.add_constructor(
+        f"tag:yaml.org,2002:{_kind}", getattr(_JsonTypes, f"construct_yaml_{_kind}")
+    )
 
 
 def _error(problem: str, node: yaml.Node) -> YAMLError:

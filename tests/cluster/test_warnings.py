@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 
 import pytest
 
+from evaluator.core.policy.parse import declared_annotations
 from evaluator.features.registry import VOCABULARY
 from sandbox import manifests
 from sandbox.client.client import ensure
@@ -37,14 +39,16 @@ async def apply(plane):
     await requires(plane, GROUP, "validatingadmissionpolicies")
     if not shutil.which("kubectl"):
         pytest.skip("no kubectl on PATH")
-    for obj in manifests.load(FOLDER / "warnings.yaml"):
+    objects = [obj for obj in manifests.load(FOLDER) if obj["kind"] in KINDS]
+    for obj in objects:
         await ensure(plane.client, KINDS[obj["kind"]], obj)
+    names = "|".join(re.escape(obj["metadata"]["name"]) for obj in objects)
 
-    def ask(strategies, name="warned"):
+    def ask(strategies, name="warned", **metadata):
         body = {
             "apiVersion": "telemetry.intel.com/v1alpha1",
             "kind": "TASPolicy",
-            "metadata": {"name": name, "namespace": "default"},
+            "metadata": {"name": name, "namespace": "default", **metadata},
             "spec": {"strategies": strategies},
         }
         command = [
@@ -58,12 +62,10 @@ async def apply(plane):
             [*command, "-f", "-"], input=json.dumps(body), capture_output=True, text=True
         )
         assert done.returncode == 0, done.stderr
-        return [
-            line.rpartition(f"{obj['metadata']['name']}': ")[2] for line in done.stderr.splitlines()
-        ]
+        return [re.split(f"(?:{names})': ", line)[-1] for line in done.stderr.splitlines()]
 
     async with asyncio.timeout(PATIENCE):  # the API server takes a moment to apply new rules
-        while not ask({}):  # noqa: ASYNC110
+        while len(ask({}, labels={"plimsoll.io/x": "1"})) < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.2)
     return ask
 
@@ -104,3 +106,18 @@ async def test_per_pod_rules_warn_about_durations(apply):
 async def test_valid_policy_causes_no_warning(apply):
     assert apply(GOOD) == []
     assert apply({"scheduleonmetric": {"rules": []}, "labeling": {"rules": []}}) == []
+
+
+async def test_unknown_keys_of_our_domain_warn_with_the_known_ones(apply):
+    unknown = {"plimsoll.io/enforcment": "observe", "plimsoll.io/Max-Nodes": "1", "x.io/y": "z"}
+    (said,) = apply(GOOD, annotations=unknown)
+    assert "plimsoll.io/enforcment" in said
+    assert "plimsoll.io/Max-Nodes" in said
+    assert "x.io" not in said
+    assert "plimsoll.io/enforcement, " in said
+    known = dict.fromkeys(declared_annotations(VOCABULARY), "1")
+    assert apply(GOOD, annotations=known, labels={"app": "x"}) == []
+    (said,) = apply(GOOD, labels={"plimsoll.io/enforcement": "observe"})
+    assert said == "Plimsoll reads no labels of policies, only annotations: plimsoll.io/enforcement"
+    many = {f"plimsoll.io/key-{number}": "x" for number in range(1000)}
+    assert len(apply(GOOD, annotations=many)) == 1

@@ -1,6 +1,12 @@
 """Strict YAML, as text and with the types of JSON; errors quote no value."""
 
+import json
+import shutil
+import subprocess
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from plimsoll import strictyaml
 
@@ -45,7 +51,7 @@ def test_json_types_and_dates_as_text():
     expected = {"a": 1, "b": [True, "2026-11-20", 1.5, None], "5": {"d": "2026-11-20T10:00:00Z"}}
     assert strictyaml.load_json(text) == strictyaml.load_json(text.encode()) == expected
     assert list(strictyaml.load_all_json(f"{text}---\n---\nc")) == [expected, None, "c"]
-    assert strictyaml.load_json("a: &a {x: 1}\nb: {<<: *a, y: 2}")["b"] == {"x": 1, "y": 2}
+    assert strictyaml.load_json("a: &a {x: 1}\nb: {<<: *a, z: 2}")["b"] == {"x": 1, "z": 2}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +80,65 @@ def test_aliases_of_aliases_are_bounded(load):
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 7)]
     with pytest.raises(strictyaml.MalformedError, match="its aliases repeat too much"):
         load("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1:30", "1:30"),
+        ("190:20:30.15", "190:20:30.15"),
+        ("0o17", 15),
+        ("-0o17", -15),
+        ("017", 15),
+        ("08", 8),
+        ("0o8", "0o8"),
+        ("0b11", 3),
+        ("0x_1F", 31),
+        ("1_000", 1000),
+        ("1e3", 1000),
+        ("5.", 5),
+        (".5", 0.5),
+        ("1e999", "1e999"),
+        ("18446744073709551616", 2.0**64),
+        ("y", True),
+        ("N", False),
+        ("Off", False),
+        ("yEs", "yEs"),
+        ("~", None),
+        ("", None),
+        ("2026-11-20", "2026-11-20"),
+        ("'017'", "017"),
+    ],
+)
+def test_plain_scalars_are_read_as_kubectl_reads_them(text, value):
+    found = strictyaml.load_json(f"a: {text}")["a"]
+    assert (found, isinstance(found, bool)) == (value, isinstance(value, bool))
+
+
+NUMBERS = st.text("0123456789_.eExXoObB-+:yYnN~", min_size=1, max_size=8).filter(
+    lambda text: not text.endswith(":") and text not in ("-", "---", "...")
+)
+
+
+@given(st.lists(NUMBERS, min_size=200, max_size=400))
+@settings(max_examples=5, deadline=None)
+def test_kubectl_reads_the_same(texts):
+    if not shutil.which("kubectl"):
+        pytest.skip("no kubectl on PATH")
+    head = "apiVersion: v1\nkind: X\nmetadata: {name: x}\nspec:\n"
+    text = head + "".join(f"  k{number}: {value}\n" for number, value in enumerate(texts))
+    command = ["kubectl", "annotate", "--local", "--filename=-", "a=b", "--output=json"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    theirs, ours = json.loads(done.stdout)["spec"], strictyaml.load_json(text)["spec"]
+    assert {key: _json(value) for key, value in ours.items()} == {
+        key: _json(value) for key, value in theirs.items()
+    }
+
+
+def _json(value):
+    """A number as a double, which JSON has; a bool is not a number."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if number else repr(value)
 
 
 def test_documents_before_an_error_are_yielded():

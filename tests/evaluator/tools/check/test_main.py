@@ -71,7 +71,7 @@ def test_valid_policy_is_described_in_sentences(check):
     status, lines = check(
         policy(
             dontschedule=[RULE, {**RULE, "operator": "Equals", "target": -1}],
-            deschedule={"rules": [RULE, {**RULE, "metricname": "n"}], "logicalOperator": "allOf"},
+            deschedule={"rules": [RULE, {**RULE, "metricname": "o"}], "logicalOperator": "allOf"},
             scheduleonmetric=[{"metricname": "m", "operator": "LessThan"}],
             labeling=[{**patient, "labels": ["hot=yes", "tier=low"]}],
         )
@@ -83,7 +83,7 @@ def test_valid_policy_is_described_in_sentences(check):
             "FILE: policy ns/demo",
             "  deschedule: where all of these rules match, the node is labelled demo=violating, and pods of this policy are to leave the node",
             "    1. Matches while m is above 5.",
-            "    2. Matches while n is above 5.",
+            "    2. Matches while o is above 5.",
             "  dontschedule: where any of these rules matches, no new pod of this policy is scheduled on the node",
             "    1. Matches while m is above 5.",
             "    2. Matches while m is exactly -1.",
@@ -93,7 +93,7 @@ def test_valid_policy_is_described_in_sentences(check):
             "  scheduleonmetric: nodes are ranked for new pods of this policy",
             "    1. Lower values of m are better; nodes without a reading are not ranked.",
             f"  not shipped: no collector or rule of Plimsoll exports m: {OWN}",
-            f"  not shipped: no collector or rule of Plimsoll exports n: {OWN}",
+            f"  not shipped: no collector or rule of Plimsoll exports o: {OWN}",
             "1 policy, 0 errors, 0 warnings",
         ],
     )
@@ -212,7 +212,7 @@ def test_errors_of_strategies_and_policies_are_reported(check):
                 "labeling": [
                     {**RULE, "labels": ["a=1", "b=1"]},
                     {**RULE, "labels": ["a=2", "b=1"]},
-                    {**RULE, "operator": "LessThan", "metricname": "n", "labels": ["a=3", "b=1"]},
+                    {**RULE, "operator": "LessThan", "metricname": "o", "labels": ["a=3", "b=1"]},
                 ]
             },
             "labeling: label telemetry.aware.scheduling.demo/a is not set on nodes where rules 1 and 3 both match",
@@ -256,9 +256,9 @@ def rules(*texts):
         (rules("m LessThan 5"), rules("m LessThan 5"), True),
         (rules("m LessThan 6"), rules("m LessThan 5"), False),
         (rules("m LessThan 5"), rules("m GreaterThan 5"), False),
-        (rules("m Equals 1", "n Equals 1"), rules("m Equals 1"), False),
-        ({"rules": rules("m Equals 1", "n Equals 1"), "logicalOperator": "allOf"}, rules("m Equals 1"), True),
-        (rules("m Equals 1"), {"rules": rules("m Equals 1", "n Equals 1"), "logicalOperator": "allOf"}, False),
+        (rules("m Equals 1", "o Equals 1"), rules("m Equals 1"), False),
+        ({"rules": rules("m Equals 1", "o Equals 1"), "logicalOperator": "allOf"}, rules("m Equals 1"), True),
+        (rules("m Equals 1"), {"rules": rules("m Equals 1", "o Equals 1"), "logicalOperator": "allOf"}, False),
         ([{**RULE, "for": "1m"}], [RULE], True),
         ([RULE], [{**RULE, "for": "1m"}], False),
         ([{**RULE, "clearAfter": "1m"}], [RULE], False),
