@@ -183,11 +183,11 @@ def _labels(obj):
 
 
 def _timeless(status):
-    """A status without what depends on its past: times, names of similar metrics, and the nodes within a limit."""
+    """A status without what depends on its past: times, names of similar metrics, nodes within a limit, pods that stay."""
     conditions = [
         {**condition, "message": condition["message"].partition("; similar metrics")[0]}
         for condition in status.get("conditions", ())
-        if condition["type"] != "NodeLimitReached"
+        if condition["type"] not in {"NodeLimitReached", "PodsStay"}
     ]
     for condition in conditions:
         condition.pop("lastTransitionTime", None)
