@@ -243,7 +243,8 @@ async def measured(rounds: int = 8) -> AsyncIterator[Line]:
             site = Site(cluster, http)
             namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
             await ensure(cluster.client, NAMESPACES, namespace)
-            meta = {"name": POLICY, "namespace": NAMESPACE}
+            admitted = {"plimsoll.io/evict": "bare-pods"}  # the pods have no controller
+            meta = {"name": POLICY, "namespace": NAMESPACE, "annotations": admitted}
             body = {"apiVersion": POLICIES.api_version, "kind": "TASPolicy", "metadata": meta}
             await cluster.client.create(POLICIES, body | _policy(1))
             for node in spec.nodes:
