@@ -13,7 +13,7 @@ from tests.eventually import eventually
 
 CONFIG_MAPS = ObjectKind("configmaps", "v1")
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
-OURS = "plimsoll.io/scenario"
+OURS = "example.com/scenario"
 """Label of a scenario's objects, so that it deletes only those."""
 
 
