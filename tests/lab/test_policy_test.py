@@ -112,12 +112,12 @@ def test_a_failure_shows_expected_and_actual(run):
         {A: "7x5", B: "0x5"},
         {"eval_time": "1m", "exp_nodes": ["b"]},
         {"eval_time": "1m", "exp_reasons": {"b": "because"}},
-        {"eval_time": "1m", "exp_labels": {"a": {"x": "y"}}},
+        {"eval_time": "1m", "exp_labels": {"a": {"x": "z"}}},
     )
     assert status == 1
     assert "a case: policy load at 1m: exp_nodes: b, got: a" in run.out
     assert "exp_reasons of b: 'because', got: 'no violation'" in run.out
-    assert "exp_labels: {'a': {'x': 'y'}}, got: {}" in run.out
+    assert "exp_labels: {'a': {'x': 'z'}}, got: {}" in run.out
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,14 @@ async def test_node_shows_every_policy_and_reading(pages, demo, parsed, rule):
 
 
 AROUND = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
-AROUND |= {"root": "./", "navigation": [], "sections": [], "version": "1", "compliance": ()}
+AROUND |= {
+    "root": "./",
+    "navigation": [],
+    "sections": [],
+    "version": "1",
+    "compliance": (),
+    "notices": (),
+}
 
 
 async def test_values_have_units_and_times_can_be_shown_local(pages, parsed, rule):
