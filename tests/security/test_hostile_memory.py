@@ -3,6 +3,7 @@
 import json
 import math
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
@@ -99,7 +100,8 @@ class World:
         report = MemoryReport(self.memories, metrics.flapping_nodes, lambda: 2, lambda: NOW)
         decision = type("Decision", (), {"policy": self.policy})
         parts = [report.policy(decision), *(report.written(one) for one in self.nodes.values())]
-        return [json.loads(json.dumps(part, allow_nan=False)) for part in parts], report.part(
+        plain = [msgspec.to_builtins(part) for part in parts]
+        return [json.loads(json.dumps(part, allow_nan=False)) for part in plain], report.part(
             decision
         )
 

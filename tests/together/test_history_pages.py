@@ -233,7 +233,7 @@ async def test_no_piece_of_a_page_grows_with_records_and_rows(pages):
     runs = [[column, 1, "violated"] for column in range(0, 240, 2)]
     row = {"name": "node-a", "transitions": 1, "now": "clear", "violatedShare": 0.5, "runs": runs}
     around = dict.fromkeys(("title", "subject", "section", "json", "made", "replica"), "x")
-    around |= {"root": "./", "navigation": [], "version": "1"}
+    around |= {"root": "./", "navigation": [], "version": "1", "notices": ()}
     drawing, most = Drawing(TEMPLATES), []
     for count in (4, 40):
         found["timeline"]["rows"] = [row] * count

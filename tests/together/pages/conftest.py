@@ -1,5 +1,7 @@
 """Pages to which other features add: fields, sections, and parts of pages."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from evaluator.core.metrics import Metrics
@@ -18,7 +20,8 @@ def pages_of_features(*, gang_explainer=None, **sources):
     pages = PagesOfPolicies(parts=[NO_SCORERS, gangs], **sources)
     metrics = NodeActionMetrics(Metrics().registry)
     planner = NodeActionPlanner(pages.cluster, pages.decider, metrics, ActionSettings())
-    pages.parts.insert(0, Shown(planner).page())
+    idle = SimpleNamespace(undone=tuple)  # writers that nobody undoes
+    pages.parts.insert(0, Shown(planner, idle, idle).page())
     return pages
 
 
