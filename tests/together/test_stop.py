@@ -15,6 +15,8 @@ from tests.evaluator.evaluator_process import EvaluatorProcess
 from tests.evaluator.faults.conftest import Node
 from tests.eventually import eventually
 
+pytestmark = pytest.mark.features("stop", "labels", "node_actions", "evictions", "pages")
+
 NODES = ("node-a", "node-b", "node-c")
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 STOP = f"{CONFIG_MAPS}/plimsoll-stop"

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.e2e
 REGISTRY = "evaluator/features/registry.py"
 
 FLAGS = {
+    "stop": "",
     "memory": "",
     "node_actions": "taints",
     "problems": "problemConditions",
@@ -31,7 +32,7 @@ FLAGS = {
     "history": "history",
     "pages": "explain",
 }
-"""One flag of each optional feature; `memory` has none."""
+"""One flag of each optional feature; `stop` and `memory` have none."""
 FEATURES = [name for name in FLAGS if name in NAMES]
 
 PROGRAM = Path(__file__).with_name("without.py")

@@ -120,7 +120,9 @@ class Evaluator:
         )
         self.writes = Counter("writes", "Writes.", ["result"], registry=CollectorRegistry())
         plan = ActionPlan(conditions=dict.fromkeys(nodes, STATES))
-        self.planner = SimpleNamespace(latest=plan, ready=True, clock=lambda: NOW - 100)
+        self.planner = SimpleNamespace(
+            latest=plan, ready=True, clock=lambda: NOW - 100, standing=lambda _node, _kind: None
+        )
         found = ProblemConditions(self.problems, {"KernelDeadlock"}, lambda: NOW)
         self.of_policies = policies_writer(context, self.planner, self.writes)
         self.of_problems = problems_writer(context, found, self.writes)

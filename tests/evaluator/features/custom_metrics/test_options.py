@@ -24,10 +24,6 @@ def test_patterns_are_given_repeatedly_or_with_commas():
         (["--customMetricsPort=9001"], "9001 is the port of --port"),
         (["--customMetricsPort=9091"], "9091 is the port of --agentPort"),
         (
-            ["--customMetricsPort=9444", "--serveMetrics=plimsoll_risk"],
-            "plimsoll_risk is derived, not measured on nodes: it is served if a policy names it",
-        ),
-        (
             ["--customMetricsPort=9444", *(f"--serveMetrics=m{n}" for n in range(101))],
             "--serveMetrics: at most 100 names and patterns",
         ),

@@ -15,7 +15,7 @@ from tests.evaluator.conftest import Api, make_rule, make_tas
 from tests.evaluator.core.sources.conftest import run as run
 from tests.patience import PATIENCE
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 GROUP = "custom.metrics.k8s.io"
 EVALUATOR = (sys.executable, "-P", "-m", "evaluator", "--unsafe", "--bindAddress=127.0.0.1")

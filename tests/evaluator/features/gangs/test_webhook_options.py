@@ -24,10 +24,6 @@ def test_webhook_with_gangs_is_valid():
         (["--gangs", "--gangWebhookPort=9001"], "9001 is the port of --port"),
         (["--gangs", "--gangWebhookPort=9091"], "9091 is the port of --agentPort"),
         (["--gangs", "--gangWebhookPort=8080"], "8080 is the port of --opsPort"),
-        (
-            ["--gangs", "--gangWebhookPort=5", "--scorers=safe", "--scorerPorts=safe=5"],
-            "5 is the port of --scorerPorts",
-        ),
     ],
     ids=lambda case: " ".join(case) if isinstance(case, list) else "",
 )
