@@ -44,8 +44,8 @@ async def run_pod(world, name, policy, node, app="web"):
     await world.client.patch(PODS, name, {"status": ready}, world.namespace, subresource="status")
 
 
-async def forbid(world, name="web", app="web"):
-    """A budget that allows no eviction. Without a controller the test writes its status."""
+async def forbid(world, name="web", app="web", pods=1):
+    """A budget that needs all `pods`. Without a controller the test writes its status."""
     body = {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
@@ -54,15 +54,15 @@ async def forbid(world, name="web", app="web"):
             "namespace": world.namespace,
             "labels": {world.marks: world.suffix},
         },
-        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": app}}},
+        "spec": {"minAvailable": pods, "selector": {"matchLabels": {"app": app}}},
     }
     made = await world.client.create(BUDGETS, body)
     status = {
         "observedGeneration": made["metadata"]["generation"],
         "disruptionsAllowed": 0,
-        "currentHealthy": 1,
-        "desiredHealthy": 1,
-        "expectedPods": 1,
+        "currentHealthy": pods,
+        "desiredHealthy": pods,
+        "expectedPods": pods,
     }
     await world.client.patch(
         BUDGETS, name, {"status": status}, world.namespace, subresource="status"
@@ -108,7 +108,7 @@ def stay(status):
 async def test_pods_behind_budgets_do_not_hold_up_the_pods_beside_them(world, demo, budgets):
     """429 of one budget, 500 of two."""
     for number in range(budgets):
-        await forbid(world, f"db-{number}", "database")
+        await forbid(world, f"db-{number}", "database", pods=2)
     sick = world.name("sick")
     for number in range(2):
         await run_pod(world, f"a-database-{number}", demo, sick, "database")
