@@ -157,7 +157,10 @@ def add_problems(report: pb.Report, found: Problems) -> None:
         size += len(source.encode()) + len(event.reason) + len(message.encode())
         if size > problems.MOST_BYTES:
             return
-        report.problems.events.add(**event._replace(source=source, message=message)._asdict())
+        sent = event._replace(
+            source=source, message=message, times=min(event.times, problems.MOST_TIMES)
+        )
+        report.problems.events.add(**sent._asdict())
 
 
 def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
@@ -259,7 +262,7 @@ def _problems(report: pb.Report) -> Problems | None:
             one_line(e.source, problems.LONGEST_NAME),
             e.reason,
             one_line(e.message, problems.LONGEST),
-            e.times,
+            min(max(1, e.times), problems.MOST_TIMES),
         )
         for e in found.events
     )

@@ -7,6 +7,8 @@ MOST_CONDITIONS, MOST_EVENTS = 32, 20
 """Conditions and events in one report."""
 MOST_BYTES = 12 << 10
 """Bytes of all their text."""
+MOST_TIMES = 1_000_000
+"""The most times that an event occurred between two reports; more count as this many."""
 LONGEST_NAME, LONGEST = 200, 300
 """Characters of a source, and of a message."""
 TYPE = re.compile(

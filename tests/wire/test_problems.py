@@ -40,6 +40,14 @@ def test_problems_of_a_report_are_bounded():
     assert all(entry.message.isprintable() for entry in (*found.conditions, *found.events))
 
 
+def test_times_of_an_event_are_bounded_at_both_ends():
+    report = with_problems(Problems((), (EVENT._replace(times=2**40),)))
+    assert report.problems.events[0].times == problems.MOST_TIMES
+    for told, believed in ((2**32 - 1, problems.MOST_TIMES), (0, 1)):
+        report.problems.events[0].times = told
+        assert codec.decode(report, METRICS).problems.events[0].times == believed
+
+
 @pytest.mark.parametrize(
     "found",
     [

@@ -38,22 +38,24 @@ class EventWriter:
         """Create the event, or add `times` to its count; return the new count. An expired event is created with the new count, as
         client-go does.
 
-        `suffix` identifies the event among those of the object. `count` is 0 if the event is not known to exist.
+        `suffix` identifies the event among those of the object. `count` is 0 if the event is not known to exist. Counts end at
+        `events.MOST_TIMES`.
 
         Raises:
             KubeError: the API server refused the request or could not be reached.
         """
-        body = events.event(about, spec, suffix=suffix, count=count + times, at=now())
+        total = min(events.MOST_TIMES, count + times)
+        body = events.event(about, spec, suffix=suffix, count=total, at=now())
         name = body["metadata"]["name"]
         changes = {field: body[field] for field in ("type", "message", "lastTimestamp")}
         if count:
             with _unless(404):  # events live for an hour
-                again = {**changes, "count": count + times}
+                again = {**changes, "count": total}
                 return await self._kube.amend_event(about.namespace, name, again)
             await self._second_turn()
         with _unless(409):  # created by another replica, or by this one before a restart
             await self._kube.create_event(body)
-            return count + times
+            return total
         await self._second_turn()
         return await self._kube.amend_event(about.namespace, name, changes)
 

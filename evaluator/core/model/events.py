@@ -8,6 +8,8 @@ from plimsoll.text import one_line
 
 _LONGEST = 1024
 """Kubernetes' limit of characters in a message."""
+MOST_TIMES = 2**31 - 1
+"""The highest count of an Event: an int32."""
 _NAMED = 200
 """Characters of the object's name in the event's name, which may have 253."""
 

@@ -19,6 +19,7 @@ from evaluator.core.signals import ProblemOccurred
 from evaluator.core.writes.conditions import ConditionApply, ConditionWrites
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from evaluator.features.problems.plan import MANAGER, ProblemConditions
+from evaluator.features.problems.waiting import EventId, WaitingEvents
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.ratelimit import TokenBucket
@@ -52,8 +53,8 @@ class ProblemMetrics:
 
 log = logs.get(__name__)
 
-_MOST_EVENTS = 2000
-"""Different events that wait to be written; further ones are dropped and counted."""
+_MOST_COUNTS = 2000
+"""Events whose count is remembered."""
 _EVENTS_PER_SECOND, _BURST = 2.0, 25
 
 
@@ -78,7 +79,7 @@ def condition_writer(
 
 
 class ProblemEventController:
-    """Writes Events on nodes at a limited rate: what occurs meanwhile is counted in one Event."""
+    """Writes Events on nodes at a limited rate, those of one node after another: what occurs meanwhile is counted in one Event."""
 
     def __init__(
         self,
@@ -96,21 +97,19 @@ class ProblemEventController:
         self._metrics = metrics
         self._is_leader = is_leader
         self._bucket = bucket or TokenBucket(_EVENTS_PER_SECOND, _BURST)
-        self._waiting: dict[tuple[str, str, str], ProblemEvent] = {}
-        self._counts: dict[tuple[str, str, str], int] = {}
+        self._waiting = WaitingEvents()
+        self._counts: dict[EventId, int] = {}
         self._wakeup = WakeUp()
         self._failures = RateLimitedLogger(log)
 
     def occurred(self, occurred: ProblemOccurred) -> None:
-        """Write an event of a node soon."""
-        event, key = occurred.event, (occurred.node, occurred.event.source, occurred.event.reason)
-        before = self._waiting.get(key)
-        if before is None and len(self._waiting) >= _MOST_EVENTS:
-            self._metrics.dropped.inc(event.times)
+        """Write an event of a node soon; one without a place is dropped and counted."""
+        if occurred.node not in self._cluster.nodes.objects:
             return
-        times = event.times + (before.times if before else 0)
-        self._waiting[key] = event._replace(times=times)
-        self._wakeup.set()
+        if self._waiting.add(occurred.node, occurred.event):
+            self._wakeup.set()
+        else:
+            self._metrics.dropped.inc(occurred.event.times)
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -123,19 +122,18 @@ class ProblemEventController:
                     break
                 await asyncio.sleep(self._bucket.take(time.monotonic()))
                 if self._waiting:
-                    key = next(iter(self._waiting))
+                    key, event = self._waiting.pop()
                     with self._part.isolated("/".join(key)):
-                        await self._write(key)
+                        await self._write(key, event)
 
-    async def _write(self, key: tuple[str, str, str]) -> None:
-        event, (name, source, reason) = self._waiting.pop(key), key
-        node = self._cluster.nodes.objects.get(name)
+    async def _write(self, key: EventId, event: ProblemEvent) -> None:
+        node = self._cluster.nodes.objects.get(key.node)
         if node is None:
             return
-        about = ObjectReference("v1", "Node", "default", name, node.metadata.uid)
-        spec = EventSpec("Warning", reason, event.message)
-        suffix = events.suffix_of(about, f"{source} {reason}")
-        if len(self._counts) >= _MOST_EVENTS:
+        about = ObjectReference("v1", "Node", "default", key.node, node.metadata.uid)
+        spec = EventSpec("Warning", key.reason, event.message)
+        suffix = events.suffix_of(about, f"{key.source} {key.reason}")
+        if len(self._counts) >= _MOST_COUNTS:
             self._counts.clear()
         try:
             self._counts[key] = await self._writer.write(
@@ -145,4 +143,4 @@ class ProblemEventController:
             return
         except KubeError as error:
             self._metrics.dropped.inc(event.times)
-            self._failures.log("event of a problem not written", node=name, reason=reason, error=str(error))  # fmt: skip
+            self._failures.log("event of a problem not written", node=key.node, reason=key.reason, error=str(error))  # fmt: skip

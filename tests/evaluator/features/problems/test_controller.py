@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.signals import ProblemOccurred
 from evaluator.features.problems.controller import ProblemEventController, ProblemMetrics
+from evaluator.features.problems.waiting import MOST_OF_NODE
 from plimsoll.ratelimit import TokenBucket
 from tests.eventually import eventually
 from wire.problems import ProblemEvent
@@ -68,7 +69,18 @@ async def test_replica_that_does_not_lead_writes_nothing(writer) -> None:
     assert [e["involvedObject"]["name"] for e in writer.kube.events.values()] == ["b"]
 
 
-async def test_events_beyond_the_limit_are_counted(writer) -> None:
+async def test_events_beyond_the_places_of_a_node_are_counted(writer) -> None:
     for number in range(5000):
         writer.occurred(ProblemOccurred("a", EVENT._replace(source=str(number))))
-    assert writer.metrics.dropped._value.get() == 3000
+    assert writer.metrics.dropped._value.get() == 5000 - MOST_OF_NODE
+
+
+async def test_count_ends_where_an_api_server_refuses_more(writer) -> None:
+    for _ in range(2):
+        writer.occurred(ProblemOccurred("a", EVENT._replace(times=2**32 - 1)))
+    await eventually(lambda: writer.kube.events)
+    (event,) = writer.kube.events.values()
+    assert event["count"] == 2**31 - 1
+    writer.occurred(ProblemOccurred("a", EVENT._replace(message="again")))
+    await eventually(lambda: event["message"] == "again")
+    assert event["count"] == 2**31 - 1
