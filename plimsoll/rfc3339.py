@@ -31,6 +31,16 @@ def parse_or_none(text: str | None) -> float | None:
         return None
 
 
+def bounded(at: str | float | None, now: float) -> float | None:
+    """Return a time from outside as Unix seconds, at most `now`; None for anything that is not a time.
+
+    Clocks of persons, agents and other clients may be ahead, and anyone with the right to write an object may write any year.
+    """
+    if isinstance(at, str):
+        at = parse_or_none(at)
+    return None if at is None or not at >= EARLIEST else min(at, now)
+
+
 def seconds(at: float) -> str:
     """Return Unix seconds as metav1.Time: `2026-11-20T09:15:04Z`."""
     return _written(at, "seconds")

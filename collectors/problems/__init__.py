@@ -296,7 +296,7 @@ class Problems:
             if monitor.skip and any(part in line.text for part in monitor.skip):
                 continue
             for match in matcher.push(line.text):
-                self._tracker.matched(monitor, match, line.at)
+                self._tracker.matched(monitor, match, min(line.at, time.time()))
 
     def _mark(self, read: Iterable[_Read], *, up: bool) -> None:
         with self._lock:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from collectors.shared.problems.matching import Match
 from collectors.shared.problems.monitors import Monitor
-from plimsoll import durations, logs
+from plimsoll import durations, logs, rfc3339
 from plimsoll.text import one_line
 
 LONGEST = 1000
@@ -163,9 +163,9 @@ class ProblemTracker:
                 self._end(state, now)
 
     def acknowledge(self, kind: str, at: float, now: float) -> bool:
-        """End a problem whose last line precedes an acknowledgement. Returns whether it did."""
-        state = self.conditions.get(kind)
-        if state is None or not state.active or state.seen >= at + 1:  # whole seconds
+        """End a problem whose last line precedes an acknowledgement, of at most `now`. Returns whether it did."""
+        state, by = self.conditions.get(kind), rfc3339.bounded(at, now)
+        if by is None or state is None or not state.active or state.seen >= by + 1:  # whole seconds
             return False
         self._end(state, now)
         return True

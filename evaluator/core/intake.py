@@ -149,7 +149,7 @@ class Intake:
 
     def conditions_changed(self, change: NodeConditionsChanged) -> None:
         """Replace the conditions of a node; evaluate if a rule may read one."""
-        if self._conditions.changed(change.node, change.conditions):
+        if self._conditions.changed(change.node, change.conditions, self._wall()):
             self._loop.touch()
 
 

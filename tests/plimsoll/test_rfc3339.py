@@ -43,3 +43,23 @@ def test_missing_timestamp_is_none() -> None:
 @pytest.mark.parametrize("at", [rfc3339.EARLIEST, rfc3339.LATEST])
 def test_every_time_that_is_read_can_be_written(at: float) -> None:
     assert rfc3339.parse(rfc3339.micros(at)) == at
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ("2027-01-15T08:00:00Z", 1_800_000_000.0),
+        ("2027-01-15T09:00:00Z", 1_800_000_060.0),
+        ("9999-12-31T23:59:59Z", 1_800_000_060.0),
+        ("10000-01-01T00:00:00Z", None),
+        ("", None),
+        (None, None),
+        (1_800_000_000.0, 1_800_000_000.0),
+        (float("inf"), 1_800_000_060.0),
+        (float("-inf"), None),
+        (float("nan"), None),
+        (-1e300, None),
+    ],
+)
+def test_times_from_outside_are_bounded_by_now(given, found) -> None:
+    assert rfc3339.bounded(given, 1_800_000_060.0) == found

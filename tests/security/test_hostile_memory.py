@@ -15,6 +15,7 @@ from evaluator.features.memory.controller import MemoryMetrics
 from evaluator.features.memory.feature import MemoryReport
 from evaluator.features.memory.readings import Held, Memories, records
 from evaluator.features.memory.scores import LONGEST, MOST, NodeMemory
+from evaluator.features.memory.scores import parse as parse_memory
 from evaluator.features.registry import VOCABULARY
 from tests.evaluator.conftest import make_rule, make_tas
 
@@ -81,7 +82,7 @@ class World:
         made = make_tas("demo", dontschedule=[make_rule("m Equals 1")])
         made["metadata"]["annotations"] = {"plimsoll.io/memory": "30d"}
         self.policy = parse.parse(made, vocabulary=VOCABULARY)
-        self.memories = Memories(lambda: {KEY: self.policy})
+        self.memories = Memories(lambda: {KEY: self.policy}, wall=lambda: NOW)
         self.nodes = {
             "bad": node("bad", text),
             "good": node("good", annotation("machine-good", **{"ns/demo": entry(score=1.0)})),
@@ -89,9 +90,9 @@ class World:
         for name, one in self.nodes.items():
             self.memories.changed(name, one)
 
-    def held(self):
+    def held(self, now=NOW):
         names = NodeIndex(sorted(self.nodes))
-        mask = Held(self.memories, epoch=0.0)(self.policy, names, NOW)
+        mask = Held(self.memories, epoch=0.0)(self.policy, names, now)
         return [] if mask is None else names.names_at(mask)
 
     def reported(self):
@@ -138,3 +139,23 @@ def test_forged_scores_affect_their_own_node_and_policies_and_are_bounded(text):
     assert again.scores[KEY].value <= MOST + 1
     assert len(again.text()) < LONGEST
     assert NodeMemory("x").after({KEY}, (), world.memories.half_lives, NOW).scores[KEY].value == 1.0
+
+
+def test_score_of_the_future_decays_as_one_of_now():
+    """It would hold the node until a person deletes it."""
+    devices = {"UUID=GPU-1": {"score": 8.0, "at": "9999-12-31T23:59:59Z"}}
+    world = World(one(at="9999-12-31T23:59:59Z", score=8.0, devices=devices))
+    month, half_lives = 30 * 86_400.0, world.memories.half_lives
+    assert world.held() == ["bad"]
+    assert world.held(NOW + 2 * month) == []
+    # The leader writes it anew, so that it does not begin again with each restart.
+    written = parse_memory(world.nodes["bad"].annotation("plimsoll.io/memory"))
+    again = written.after({KEY}, (), half_lives, NOW)
+    assert again is not written
+    score = again.scores[KEY]
+    assert (score.value, score.at, score.violated) == (8.0, NOW, True)
+    assert score.devices["UUID=GPU-1"].at == NOW
+    assert again.after({KEY}, (), half_lives, NOW) is again
+    # Neither without a verdict, nor for a clock that is a little ahead.
+    assert written.after((), {KEY}, half_lives, NOW) is written
+    assert again.after({KEY}, (), half_lives, NOW - 1) is again

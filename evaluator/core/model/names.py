@@ -40,6 +40,7 @@ class PolicyKey(NamedTuple):
 
 class _OwnedMeta(msgspec.Struct):
     labels: dict[str, Any] | None = msgspec.field(default=None, name="f:labels")
+    annotations: dict[str, msgspec.Raw] | None = msgspec.field(default=None, name="f:annotations")
 
 
 class _OwnedStatus(msgspec.Struct):
@@ -62,6 +63,8 @@ class ManagedFields(msgspec.Struct, rename="camel"):
     manager: str = ""
     operation: str = ""
     subresource: str = ""
+    time: str | None = None
+    """When the manager last changed fields, by the API server's clock."""
     fields_v1: _OwnedFields | None = msgspec.field(default=None, name="fieldsV1")
 
     @property
@@ -70,6 +73,13 @@ class ManagedFields(msgspec.Struct, rename="camel"):
         metadata = self.fields_v1 and self.fields_v1.metadata
         fields = (metadata and metadata.labels) or ()
         return frozenset(intern(field[2:]) for field in fields if field.startswith("f:"))
+
+    @property
+    def annotations(self) -> frozenset[str]:
+        """The annotation keys in `{"f:metadata": {"f:annotations": {"f:<key>": {}}}}`."""
+        metadata = self.fields_v1 and self.fields_v1.metadata
+        fields = (metadata and metadata.annotations) or ()
+        return frozenset(field[2:] for field in fields if field.startswith("f:"))
 
     @property
     def conditions(self) -> frozenset[str]:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from sys import intern
 from typing import Any, NamedTuple
 
@@ -188,6 +188,21 @@ def _shared(owners: ConditionOwners) -> ConditionOwners:
     return owners
 
 
+def _of_family(key: str) -> bool:
+    """Return whether an annotation has our prefix and a name like `ack.<type>`."""
+    return key.startswith(OWN_ANNOTATIONS) and "." in key[len(OWN_ANNOTATIONS) :]
+
+
+def _written(entries: Sequence[ManagedFields]) -> Iterator[tuple[str, float]]:
+    """Yield the annotations of families with the time of the first manager that has their value, of the first few."""
+    found: dict[str, float] = {}
+    for entry in entries:
+        if (at := rfc3339.parse_or_none(entry.time)) is not None:
+            for key in filter(_of_family, entry.annotations):
+                found[key] = min(at, found.get(key, at))
+    return islice(found.items(), _MOST_KEPT)
+
+
 def _own_annotations(annotations: Mapping[str, Any]) -> Iterator[str]:
     """Yield keys and texts with our prefix, single keys before families such as `plimsoll.io/ack.<type>`, which may be many."""
     own = (
@@ -195,7 +210,7 @@ def _own_annotations(annotations: Mapping[str, Any]) -> Iterator[str]:
         for key, text in annotations.items()
         if key.startswith(OWN_ANNOTATIONS) and isinstance(text, str)
     )
-    order = sorted(own, key=lambda entry: ("." in entry[0][len(OWN_ANNOTATIONS) :], entry))
+    order = sorted(own, key=lambda entry: (_of_family(entry[0]), entry))
     return chain.from_iterable(order[:_MOST_KEPT])
 
 
@@ -208,6 +223,8 @@ class NodeMeta(ObjectMeta, rename="camel"):
     annotations: dict[str, Any] | None = None
     annotations_kept: tuple[str, ...] = ()
     """Keys and texts of the annotations with our prefix in turn: pairs would take twice the memory."""
+    families_written: tuple[tuple[str, float], ...] = ()
+    """Keys of families of annotations, such as `plimsoll.io/ack.<type>`, and when they were written, by the API server's clock."""
     condition_owners: ConditionOwners = ()
     taints_manager: str = ""
     """The other field manager that owns the list of taints; empty if none does."""
@@ -221,6 +238,8 @@ class NodeMeta(ObjectMeta, rename="camel"):
                 if e.has_taints and e.manager != FIELD_MANAGER
             )
             self.taints_manager = intern(next(others, ""))
+            if self.annotations is not None and any(map(_of_family, self.annotations)):
+                self.families_written = tuple(_written(self.managed_fields))
         super().__post_init__()
         if self.annotations is not None:
             if any(key in self.annotations for key in USAGE_ANNOTATIONS):
@@ -314,6 +333,10 @@ class Node(msgspec.Struct):
         for key, text in zip(kept[::2], kept[1::2], strict=True):
             if key.startswith(prefix):
                 yield key, text
+
+    def written_at(self, key: str) -> float | None:
+        """Return when an annotation of a family was written at the latest, by the API server's clock (Unix seconds), if it is known."""
+        return dict(self.metadata.families_written).get(key)
 
     def annotation(self, key: str) -> str:
         """Return an annotation with our prefix; empty if the node does not have it."""

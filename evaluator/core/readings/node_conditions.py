@@ -14,6 +14,7 @@ import numpy as np
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.readings.column import NEVER, Column, SourceMask, unknown
 from evaluator.core.readings.merged import Readings, ReadingsView
+from plimsoll import rfc3339
 
 PREFIX = "node_condition_"
 SOURCE = "node-conditions"
@@ -64,9 +65,9 @@ class NodeConditions:
         """Return the metrics of all conditions that some node has."""
         return self.metrics
 
-    def changed(self, node: str, conditions: Iterable[NodeCondition]) -> bool:
-        """Replace the conditions of a node; returns whether the value of a subscribed metric changed."""
-        found = self._found(conditions)
+    def changed(self, node: str, conditions: Iterable[NodeCondition], now: float) -> bool:
+        """Replace the conditions of a node at `now` (Unix seconds); returns whether the value of a subscribed metric changed."""
+        found = self._found(conditions, now)
         differs = False
         for metric in self._metrics_of.get(node, frozenset()) | found.keys():
             before, after = self._entries[metric].get(node), found.get(metric)
@@ -85,13 +86,14 @@ class NodeConditions:
             self._metrics_of.pop(node, None)
         return differs
 
-    def _found(self, conditions: Iterable[NodeCondition]) -> dict[str, _Entry]:
+    def _found(self, conditions: Iterable[NodeCondition], now: float) -> dict[str, _Entry]:
         found: dict[str, _Entry] = {}
         for condition in conditions:
             metric, value = metric_of(condition.type), _VALUES.get(condition.status)
             if value is None:
                 continue
-            at = NEVER if condition.at is None else condition.at - self._epoch
+            since = rfc3339.bounded(condition.at, now)
+            at = NEVER if since is None else since - self._epoch
             before = found.get(metric)
             found[metric] = (
                 _Entry(1, value, at)

@@ -158,7 +158,8 @@ class MemoryReport:
         """Return the scores of a node, by policy."""
         if node is None:
             return WrittenMemoryFields(memory={})
-        found, now = remembered(node), self._wall()
+        now = self._wall()
+        found = remembered(node).until(now)
         half_lives, name = self._memories.half_lives, node.metadata.name
         memory = {}
         for key, score in sorted(found.scores.items()):

@@ -1,5 +1,6 @@
 """Scores of nodes as metrics, and the nodes that stay in violation since they flap."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
@@ -26,9 +27,15 @@ class Memories:
     """The scores of all nodes, by policy. `policies` returns those of the cluster, by key."""
 
     def __init__(
-        self, policies: Callable[[], Mapping[PolicyKey, Policy]], stops: StopsNow = no_stops
+        self,
+        policies: Callable[[], Mapping[PolicyKey, Policy]],
+        stops: StopsNow = no_stops,
+        *,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        """`wall` returns Unix time."""
         self._policies = policies
+        self._wall = wall
         self._stops = stops
         self._of_node: dict[str, NodeMemory] = {}
         self._by_policy: dict[PolicyKey, dict[str, Score]] = {}
@@ -42,7 +49,7 @@ class Memories:
 
     def changed(self, name: str, node: Node | None) -> bool:
         """Take over what a node's annotation says, nothing of a deleted node; return whether that changes a score."""
-        found = remembered(node) if node is not None else NodeMemory()
+        found = remembered(node).until(self._wall()) if node is not None else NodeMemory()
         before = self._of_node.pop(name, NodeMemory())
         if found.scores:
             self._of_node[name] = found

@@ -29,6 +29,8 @@ _IDENTITIES = ("UUID", "uuid", "serial")
 """Labels that name the device itself, the best first. Others name where it is, such as its PCI address."""
 LEAST = 0.01
 """A score below it is forgotten with the next write."""
+SKEW = 5.0
+"""Seconds by which the clock of another replica may be ahead; a time that is later is written anew, as now."""
 MOST = 1e6
 """The highest score; those above it were not written by us."""
 
@@ -43,6 +45,10 @@ class Decaying(NamedTuple):
         """Return the number at `now` (Unix seconds); before `at`, when clocks differ, it is the stored value."""
         decayed: float = self.value * 2.0 ** (-max(0.0, now - self.at) / half_life)
         return decayed
+
+    def until(self, now: float) -> "Decaying":
+        """Return the number with a time of at most `now`."""
+        return self._replace(at=rfc3339.bounded(self.at, now) or 0.0)
 
     def counted(self, now: float, half_life: float) -> "Decaying":
         """Return the number with 1 added at `now`, at most MOST."""
@@ -63,6 +69,15 @@ class Score(NamedTuple):
     def now(self, now: float, half_life: float) -> float:
         """Return the score at `now` (Unix seconds); before `at`, when clocks differ, it is the stored value."""
         return Decaying(self.value, self.at).now(now, half_life)
+
+    def until(self, now: float) -> "Score":
+        """Return the score with times of at most `now`: a score of the future never decays."""
+        devices = {name: one.until(now) for name, one in self.devices.items()}
+        return self._replace(at=rfc3339.bounded(self.at, now) or 0.0, devices=devices)
+
+    def is_after(self, now: float) -> bool:
+        """Return whether it has times later than `now`."""
+        return self.at > now or any(one.at > now for one in self.devices.values())
 
     def counted(self, now: float, half_life: float, devices: Collection[str] = ()) -> "Score":
         """Return the score with a violation that begins at `now`, caused by some devices."""
@@ -95,23 +110,31 @@ class NodeMemory:
         now: float,
         devices_of: DevicesOf = lambda _key: (),
     ) -> "NodeMemory":
-        """Return the memory at `now` (Unix seconds), the same object if nothing begins or ends.
+        """Return the memory at `now` (Unix seconds), the same object if nothing begins or ends, and no time is later than
+        SKEW seconds from now.
 
         `violated`: the policies with a memory that the node violates; `undecided`: those without a verdict, which stay as
         they are. `half_lives`: of all policies with a memory (seconds); a policy that lost it since it was decided counts
         nothing. `devices_of` returns the devices that cause the violation of a policy.
         """
         found = dict(self.scores)
+        for key in found.keys() & half_lives.keys() - undecided:
+            if found[key].is_after(now + SKEW):
+                found[key] = found[key].until(now)
         for key in half_lives.keys() & violated:
             score = found.get(key, Score(0.0, now))
             if not score.violated:
                 found[key] = score.counted(now, half_lives[key], devices_of(key))
-        for key, score in self.scores.items():
+        for key, score in found.items():
             if score.violated and key not in violated and key not in undecided:
                 found[key] = score._replace(violated=False)
         if found == self.scores:
             return self
         return NodeMemory(self.system, dict(_kept(found, half_lives, now)))
+
+    def until(self, now: float) -> "NodeMemory":
+        """Return the memory with times of at most `now`: clocks differ, and anyone who may annotate nodes may write any year."""
+        return NodeMemory(self.system, {key: one.until(now) for key, one in self.scores.items()})
 
     @property
     def violated(self) -> frozenset[PolicyKey]:

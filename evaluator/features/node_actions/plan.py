@@ -129,7 +129,7 @@ class ActingPolicy:
             if position is None or known.since is None:
                 continue
             if (known.status == "True") == bool(self._violating[position]):
-                since[position] = known.since
+                since[position] = min(known.since, now)
         return since
 
     def taints(self, made: PolicyActions) -> list[LabelAssignment]:

@@ -1,7 +1,7 @@
 """Problems that agents find, as node conditions and Events; acknowledgements of problems, for the agents."""
 
 import time
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
@@ -108,14 +108,15 @@ class ShownProblems:
         if not found or node is None:
             return NodeProblemFields(problems=[])
         others = plan.foreign(node, self._permitted)
-        acknowledged = plan.acknowledgements(node)
+        now = time.time()
+        acknowledged = plan.acknowledgements(node, now)
         problems = [
             NodeProblem(
                 type=c.type,
                 active=c.active,
                 reason=c.reason,
                 message=c.message,
-                since=rfc3339.seconds(c.since) if c.since else None,
+                since=rfc3339.seconds(min(c.since, now)) if c.since else None,
                 condition=self._written(c.type, others),
                 acknowledged=_shown(acknowledged.get(c.type)),
             )
@@ -158,16 +159,22 @@ class Acknowledgements:
     """Passes acknowledgements of nodes' annotations on to their agents."""
 
     def __init__(
-        self, cluster: ClusterCache, problems: NodeProblems, publish: Publish = unheard
+        self,
+        cluster: ClusterCache,
+        problems: NodeProblems,
+        publish: Publish = unheard,
+        wall: Callable[[], float] = time.time,
     ) -> None:
+        """`wall` returns Unix time."""
         self._cluster = cluster
         self._problems = problems
         self._publish = publish
+        self._wall = wall
 
     def changed(self, name: str) -> None:
         """A node's annotations changed, or it was added or deleted."""
         if (node := self._cluster.nodes.objects.get(name)) is not None:
-            found = plan.acknowledgements(node)
+            found = plan.acknowledgements(node, self._wall())
             if self._problems.acknowledge(name, {kind: at for kind, (at, _) in found.items()}):
                 self._publish(ProblemAcknowledged(name))
 

@@ -75,13 +75,16 @@ class ProblemConditions(Mapping[str, Mapping[str, str]]):
         return NodeCondition.in_state(kind, state)
 
 
-def acknowledgements(node: Node) -> dict[str, tuple[float, str]]:
-    """Return the Unix time and the user of each acknowledged problem, by condition type; those without a time are left out."""
+def acknowledgements(node: Node, now: float) -> dict[str, tuple[float, str]]:
+    """Return the Unix time and the user of each acknowledged problem, by condition type; those without a time are left out.
+
+    A person's clock may be ahead: a time is at most when the API server got it, or else `now`, so that what begins later stays.
+    """
     found = {}
     for key, note in islice(node.annotations(ACKNOWLEDGED), _MOST_NOTES):
         kind = key.removeprefix(ACKNOWLEDGED)
         time, _, user = note[:_LONGEST_NOTE].partition(" ")
-        at = rfc3339.parse_or_none(time)
+        at = rfc3339.bounded(time, min(now, node.written_at(key) or now))
         if at is not None and TYPE.fullmatch(kind):
             found[kind] = at, printable(user)
     return found

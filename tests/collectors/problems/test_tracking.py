@@ -95,6 +95,15 @@ def test_acknowledgement_ends_what_is_older_than_it() -> None:
     assert log.active()
 
 
+def test_acknowledgement_of_a_clock_that_is_ahead_counts_as_one_of_now() -> None:
+    log = Log()
+    log.write("stuck", 100.0)
+    for at in (float("inf"), 3700.0):
+        assert not log.tracker.acknowledge("KernelDeadlock", at, now=50.0)
+    assert not log.tracker.acknowledge("KernelDeadlock", float("nan"), now=150.0)
+    assert log.tracker.acknowledge("KernelDeadlock", 3700.0, now=150.0)
+
+
 def test_state_survives_a_restart() -> None:
     log = Log()
     log.write("stuck", 100.0)

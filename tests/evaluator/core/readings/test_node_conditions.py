@@ -23,7 +23,7 @@ def conditions(**by_node):
     made = NodeConditions(epoch=EPOCH)
     made.subscribed = frozenset({DEADLOCK})
     for node, status in by_node.items():
-        made.changed(node, [condition(status)])
+        made.changed(node, [condition(status)], EPOCH + 1000)
     return made
 
 
@@ -41,7 +41,7 @@ def test_absent_and_unknown_conditions_are_missing_and_not_awaited():
 
 def test_deleted_node_leaves_no_reading():
     made = conditions(a="True")
-    made.changed("a", [])
+    made.changed("a", [], EPOCH + 1000)
     assert not made.column(DEADLOCK, NODES).usable.any()
 
 
@@ -58,17 +58,17 @@ def test_age_is_that_of_the_last_write_of_the_reporter():
         decoded = decode_node(
             json.dumps({"metadata": {"name": node}, "status": {"conditions": [body]}})
         )
-        made.changed(node, decoded.status.conditions)
+        made.changed(node, decoded.status.conditions, EPOCH + 1000)
     assert made.column(DEADLOCK, NODES).at.tolist() == [300.0, 10.0, NEVER]
     assert made.column(DEADLOCK, NODES).fresh.all()
 
 
 def test_only_changed_values_of_subscribed_metrics_require_a_decision():
     made = conditions(a="False")
-    assert made.changed("a", [condition("True")])
-    assert not made.changed("a", [condition("True", at=EPOCH + 300)])
-    assert not made.changed("a", [condition("True"), condition("True", "Other")])
-    assert made.changed("a", [condition("Unknown")])
+    assert made.changed("a", [condition("True")], EPOCH + 1000)
+    assert not made.changed("a", [condition("True", at=EPOCH + 300)], EPOCH + 1000)
+    assert not made.changed("a", [condition("True"), condition("True", "Other")], EPOCH + 1000)
+    assert made.changed("a", [condition("Unknown")], EPOCH + 1000)
 
 
 def test_types_with_a_domain_become_metric_names():
@@ -77,7 +77,7 @@ def test_types_with_a_domain_become_metric_names():
 
 def test_two_types_of_one_metric_name_have_no_single_value():
     made = NodeConditions(epoch=EPOCH)
-    made.changed("a", [condition("True", "x.y/Z"), condition("False", "x/y.Z")])
+    made.changed("a", [condition("True", "x.y/Z"), condition("False", "x/y.Z")], EPOCH + 1000)
     column = made.column("node_condition_x_y_Z", ("a",))
     assert column.samples.tolist() == [2]
     assert not column.usable.any()
@@ -86,7 +86,7 @@ def test_two_types_of_one_metric_name_have_no_single_value():
 def test_columns_of_one_moment_do_not_change_later():
     made = conditions(a="True")
     before = made.column(DEADLOCK, NODES)
-    made.changed("a", [condition("False")])
+    made.changed("a", [condition("False")], EPOCH + 1000)
     assert before.values[0] == 1.0
     assert made.column(DEADLOCK, NODES).values[0] == 0.0
 

@@ -115,7 +115,7 @@ def test_acknowledgements_have_a_time_and_a_user() -> None:
         "plimsoll.io/memory": "2026-08-22T08:00:00Z",
         "other": "2026-08-22T08:00:00Z",
     }
-    found = plan.acknowledgements(node(annotations=notes))
+    found = plan.acknowledgements(node(annotations=notes), NOW)
     assert found["KernelDeadlock"] == (1_787_385_600.0, "ada")
     assert found.keys() == {"KernelDeadlock", "Hostile"}
     assert found["Hostile"][1].isprintable()
