@@ -5,13 +5,14 @@ Three full nodes; one violates the policy of a waiting pod with a high priority,
 
 import asyncio
 import contextlib
+import itertools
 import random
 
 import pytest
 
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import STRATEGIC, ApiError
-from sandbox.client.objects import BUDGETS, NODES, PODS, REPLICASETS, ObjectKind
+from sandbox.client.objects import BUDGETS, NODES, PODS, POLICIES, REPLICASETS, ObjectKind
 from sandbox.controllers.deployments import Deployments
 from sandbox.envtest import NoControlPlaneError
 from tests.eventually import eventually
@@ -124,15 +125,18 @@ class Crowd:
         """Have the pod tried some more times: a node that grows may have room for it."""
         for cpu in ("8100m", "8200m", "8300m"):
             before = await self.calls()
-            more = {"status": {"allocatable": {"cpu": cpu}}}
-            await self.world.client.patch(
-                NODES, node, more, subresource="status", content_type=STRATEGIC
-            )
+            await self.grow(node, cpu)
 
             async def called(before=before):
                 return await self.calls() > before
 
             await self.world.eventually(called)
+
+    async def grow(self, node, cpu):
+        more = {"status": {"allocatable": {"cpu": cpu}}}
+        await self.world.client.patch(
+            NODES, node, more, subresource="status", content_type=STRATEGIC
+        )
 
 
 @pytest.fixture
@@ -199,6 +203,36 @@ async def test_preemption_takes_the_node_that_the_policy_permits(
 
         assert await world.eventually(placed) == well
         assert await crowd.running() == {node: before[node] for node in (hot, other)}
+
+
+async def test_missing_preempt_verb_is_a_problem_of_the_policy(world, crowd, tmp_path):
+    """kube-scheduler deletes pods on the refused node in vain, and nominates it for moments only."""
+    hot, *others = [await world.add_node(name) for name in ("hot", "b", "c")]
+    policy = await world.add_policy("demo", dontschedule=["health Equals 2"])
+    world.fleet.say(hot, health=2)
+    for node in others:
+        world.fleet.say(node, health=0)
+    await world.start()
+    scheduler = world.plane.scheduler(world.evaluator.extender, tmp_path, preempt=False)
+    async with replica_sets(world.plane), scheduler:
+        await crowd.fill(hot, "low")
+        for node in others:
+            await crowd.fill(node, "top")
+        await crowd.full()
+        await crowd.add_pod(policy)
+
+        def is_said(status):
+            return f"nominated to a node that the policy refuses (urgent to {hot})" in str(status)
+
+        cpu = itertools.count(8001)
+
+        async def said():
+            await crowd.grow(hot, f"{next(cpu)}m")  # it may have room now: the pod is tried again
+            found = await world.client.get(POLICIES, policy, world.namespace)
+            return found.get("status") if is_said(found.get("status")) else None
+
+        status = await eventually(said, every=0.2)
+        assert "plimsoll configure-scheduler --check" in str(status)
 
 
 async def test_preemption_prefers_pods_without_an_exhausted_budget(world, crowd, tmp_path):

@@ -66,6 +66,10 @@ _DOTTED = re.compile(
 )
 """The type of a condition, or a name as other monitoring systems write it."""
 _PROMQL = re.compile(r"[(){}\[\]=~*/+<>%^:]|\s(-|and|or|unless)\s")
+_WORDS = re.compile(r"[a-zA-Z0-9]+", re.ASCII)
+_LONGEST_LABEL = 63
+_LONGEST_EXAMPLE = 60
+"""Characters of a name that a message suggests."""
 PEERS = "plimsoll.io/peers"
 """The annotation that names the node label whose values are the groups of peers; `*`: all nodes are one."""
 MIN_PEERS = "plimsoll.io/min-peers"
@@ -211,10 +215,12 @@ def _choice(
 
 def _unnameable(name: str, strategies: Iterable[StrategyName]) -> Iterator[str]:
     """Yield why no pod can name the policy, if it has strategies about its pods."""
-    if node_labels.value_flaw(name) and any(strategy in PER_POD for strategy in strategies):
+    flaw = node_labels.value_flaw(name)
+    if flaw and any(strategy in PER_POD for strategy in strategies):
+        if len(name) > _LONGEST_LABEL:
+            flaw = f"it has {len(name)} characters, and a label has at most {_LONGEST_LABEL}"
         yield (
-            f"metadata.name: it has {len(name)} characters, and a label has at most 63: no pod can name the policy in its "
-            f"label {POLICY_LABEL}, so no pod is filtered or ranked by it"
+            f"metadata.name: {flaw}: no pod can name the policy in its label {POLICY_LABEL}, so no pod is filtered or ranked by it"
         )
 
 
@@ -254,13 +260,20 @@ class _FlawError(Exception):
 def _remedy(metric: str) -> str:
     """Return what to write instead of something that is no metric name."""
     base, colon, kind = metric.partition(":")
+    needs = "a recording rule (docs/rules.md) or a name in --prometheusQueries"
     if _DOTTED.fullmatch(base) and kind in ("", *PeerKind):
         name = metric_of(base.removeprefix(CONDITION_PREFIX))
-        name = name if base.startswith(CONDITION_PREFIX) else name.removeprefix(CONDITION_PREFIX)
-        return f"is not a metric name: write {name}{colon}{kind}, with _ for each other character"
-    way = "write at most 253 letters, digits, '_' and '-'"
+        if base.startswith(CONDITION_PREFIX):
+            name, other = f"{name}{colon}{kind}", ""
+        else:
+            name = f"{name.removeprefix(CONDITION_PREFIX)}{colon}{kind}"
+            other = f"; if no node exports that, it needs {needs}"
+        return f"is not a metric name: write {name}, with _ for each other character{other}"
+    words = "_".join(_WORDS.findall(metric[: 4 * _LONGEST_EXAMPLE]))[:_LONGEST_EXAMPLE]
+    example = f", such as {words}" if words else ""
+    way = f"write at most 253 letters, digits, '_' and '-'{example}"
     if _PROMQL.search(metric):
-        way = "PromQL needs a recording rule (docs/rules.md) or a name in --prometheusQueries: write the name of that"
+        way = f"PromQL needs {needs}: write that name{example}"
     peers = f"to compare nodes with their peers, end the name in :{' or :'.join(PeerKind)}"
     return f"is not a metric name: {way}; {peers}"
 

@@ -137,6 +137,10 @@ class ActionPart:
         """Yield the records of nodes that violated a strategy, with their values, as `Wired.records` names them."""
         yield from ()
 
+    def conditions(self) -> Iterator[str]:
+        """Yield the types of the node conditions that the policy sets."""
+        yield from ()
+
     def described(self, policy: "Policy") -> Iterator[str]:
         """Yield a sentence for each action, for `check`."""
         yield from ()

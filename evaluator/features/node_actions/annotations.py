@@ -63,6 +63,11 @@ class TaintsAndConditions(ActionPart):
             suffix = names.taint_suffix(policy.key)
             yield from ((names.taint_record(suffix, effect), VIOLATING) for effect in effects)
 
+    def conditions(self) -> Iterator[str]:
+        """Yield the type of the node condition."""
+        if CONDITION in self.kinds:
+            yield self.condition
+
     def described(self, policy: Policy) -> Iterator[str]:
         """Yield a sentence for the taint and one for the condition."""
         if TAINT in self.kinds:

@@ -9,6 +9,7 @@ import msgspec
 
 from evaluator.core.cache.policy_pods import NotApplied, needs_request, sentence
 from evaluator.core.model.names import EXTENDER_RESOURCE, POLICY_LABEL, PolicyKey
+from evaluator.core.model.node_labels import value_flaw
 from evaluator.core.model.pod import Pod
 from evaluator.core.policy.labeling import rules_by_label
 from evaluator.core.policy.strategies import StrategyName
@@ -227,6 +228,10 @@ def workload(obj: Mapping[str, Any]) -> Workload | None:
         own = str(own or "")
         return Workload(namespace, "", False, where, own, f"{where or 'pod'}: {error}")
     policy = (pod.metadata.labels or {}).get(POLICY_LABEL, "")
+    if flaw := value_flaw(policy):
+        label = f"{where}.metadata.labels" if where else "metadata.labels"
+        flaw = f"{label}: {POLICY_LABEL}: {flaw}: the API server rejects it"
+        return Workload(namespace, policy, pod.spec.requests_extender, where, str(own or ""), flaw)
     return Workload(namespace, policy, pod.spec.requests_extender, where, str(own or ""))
 
 

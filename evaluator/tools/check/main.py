@@ -13,7 +13,9 @@ from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import manifests, metrics
 from evaluator.tools.check.advice import Workload, advice, workload, workload_warnings
 from evaluator.tools.check.live import NOTHING_KNOWN, LiveError, ask
+from evaluator.tools.check.produced import Produced
 from evaluator.tools.check.report import Findings, as_json, as_text, describe
+from evaluator.tools.configure_scheduler.configuration import ConfigurationError, without_preempt
 from plimsoll.commandline import Parser
 from plimsoll.files import userfile
 from plimsoll.strictyaml import MalformedError
@@ -26,7 +28,8 @@ _ABOUT = """
 Checks TASPolicy manifests without a cluster, and prints what each rule means. Errors are parts that the API server would
 reject or the evaluator would ignore; warnings are valid parts that are probably not intended. Pods, Deployments, StatefulSets,
 DaemonSets, Jobs and CronJobs are checked for the policy that they name. Metrics are compared with those that Plimsoll ships and
-with given files of recording rules. Other kinds of objects are skipped, and in folders also files without Kubernetes objects.
+with given files of recording rules and of log monitors. Of kube-scheduler's configurations, entries
+without preemptVerb are warnings. Other kinds of objects are skipped, and in folders also files without Kubernetes objects.
 """
 _EXAMPLES = """
 exit status: 0 without errors, 1 with errors (with --strict also with warnings), 2 for invalid arguments.
@@ -45,6 +48,8 @@ class Checked(NamedTuple):
     workload: Workload | None = None
     recorded: frozenset[str] = frozenset()
     """The series that a file of recording rules records."""
+    monitored: frozenset[str] = frozenset()
+    """The types of the conditions of log monitors."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -94,28 +99,24 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
         if checked_object.policy
     }
     recorded = frozenset[str]().union(*(checked_object.recorded for checked_object in checked))
+    monitored = frozenset[str]().union(*(checked_object.monitored for checked_object in checked))
     used = sorted(frozenset[str]().union(*(policy.base_metrics for policy in policies.values())))
     live = ask(live_url, used) if live_url else NOTHING_KNOWN
+    known = frozenset(metric for metric in used if live.metric(metric).read)
+    produced = Produced(policies.values(), monitored, recorded)
     for checked_object in checked:
-        if checked_object.policy:
-            checked_object.findings.errors += VOCABULARY.never_computed(
-                sorted(checked_object.policy.base_metrics), policies
-            )
-            known = {
-                metric for metric in checked_object.policy.base_metrics if live.metric(metric).read
-            }
-            checked_object.findings.warnings += live.warnings(checked_object.policy)
-            checked_object.findings.warnings += metrics.warnings(
-                checked_object.policy, shipped(), recorded, known
-            )
-            checked_object.findings.meanings += metrics.not_shipped(
-                checked_object.policy, shipped(), recorded, known
-            )
-            checked_object.findings.meanings += (
-                live.notes(checked_object.policy) if live_url else ()
-            )
+        findings = checked_object.findings
+        if policy := checked_object.policy:
+            absent = [m for m in sorted(policy.base_metrics) if not live.metric(m).exists]
+            never = dict(produced.errors(absent))
+            findings.errors += [*VOCABULARY.never_computed(absent, policies), *never.values()]
+            settled = known | never.keys()
+            findings.warnings += live.warnings(policy)
+            findings.warnings += metrics.warnings(policy, shipped(), recorded, settled)
+            findings.meanings += metrics.not_shipped(policy, shipped(), recorded, settled)
+            findings.meanings += live.notes(policy) if live_url else ()
         if checked_object.workload:
-            checked_object.findings.warnings += workload_warnings(checked_object.workload, policies)
+            findings.warnings += workload_warnings(checked_object.workload, policies)
 
 
 def _check_named(name: str) -> Iterator[Checked]:
@@ -147,6 +148,8 @@ def check_text(name: str, text: str) -> list[Checked]:
         for obj in manifests.objects(text):
             if names := manifests.recorded(obj):
                 checked.append(Checked(Findings(name), recorded=names))
+            elif types := manifests.monitored(obj):
+                checked.append(Checked(Findings(name), monitored=types))
             elif not isinstance(obj, Mapping) or not obj.get("kind"):
                 checked.append(Checked(Findings(name, [_NO_OBJECT])))
             elif obj["kind"] == manifests.KIND:
@@ -156,6 +159,8 @@ def check_text(name: str, text: str) -> list[Checked]:
                 checked.append(Checked(Findings(name, [kind])))
             elif (pods := workload(obj)) and pods.concerns_policies:
                 checked.append(_check_workload(name, obj, pods))
+            else:
+                checked += [_check_scheduler(name, obj, one) for one in manifests.scheduler(obj)]
     except MalformedError as error:
         checked.append(Checked(Findings(name, [f"invalid YAML: {error}"])))
     return checked
@@ -182,6 +187,22 @@ def _check_policy(name: str, obj: Mapping[str, object]) -> Checked:
         meta["name"],
     )
     return Checked(findings, policy)
+
+
+def _check_scheduler(name: str, obj: Mapping[str, Any], found: Mapping[str, Any]) -> Checked:
+    meta = obj["metadata"] if isinstance(obj.get("metadata"), Mapping) else {}
+    findings = Findings(
+        name,
+        kind=manifests.SCHEDULER,
+        namespace=str(meta.get("namespace") or ""),
+        name=str(meta.get("name") or ""),
+    )
+    try:
+        lacking = without_preempt(found)
+        findings.warnings += (f"{one}: run plimsoll configure-scheduler again" for one in lacking)
+    except ConfigurationError as error:
+        findings.errors.append(str(error))
+    return Checked(findings)
 
 
 def _check_workload(name: str, obj: Mapping[str, Any], pods: Workload) -> Checked:

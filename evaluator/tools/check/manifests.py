@@ -3,6 +3,8 @@
 Other commands read the policies of manifests by `policies`. A file is YAML with several documents, or JSON. Lists of objects are flattened.
 """
 
+import contextlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ from plimsoll.text import SentenceError
 GROUP = "telemetry.intel.com"
 API_VERSION = f"{GROUP}/v1alpha1"
 KIND = "TASPolicy"
+SCHEDULER = "KubeSchedulerConfiguration"
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 """File name suffixes that `kubectl apply --filename FOLDER` reads."""
@@ -54,6 +57,52 @@ def recorded(document: object) -> frozenset[str]:
         if isinstance(rule, dict)
     )
     return frozenset(name for rule in rules if isinstance(name := rule.get("record"), str))
+
+
+def monitored(document: object) -> frozenset[str]:
+    """Return the types of conditions of a log monitor, or of those in a ConfigMap; empty for other documents."""
+    if not isinstance(document, dict):
+        return frozenset()
+    data = document.get("data") if document.get("kind") == "ConfigMap" else None
+    texts = data.values() if isinstance(data, dict) else ()
+    monitors = [document, *map(_json, filter(_is_text, texts))]
+    return frozenset(
+        condition["type"]
+        for monitor in monitors
+        if isinstance(monitor, dict) and _is_text(monitor.get("plugin"))
+        for condition in _items(monitor.get("conditions"))
+        if isinstance(condition, dict) and _is_text(condition.get("type"))
+    )
+
+
+def scheduler(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Yield the configurations of kube-scheduler in an object: itself, or those in a ConfigMap."""
+    if document.get("kind") == SCHEDULER:
+        yield document
+    data = document.get("data") if document.get("kind") == "ConfigMap" else None
+    for text in filter(_is_text, data.values() if isinstance(data, dict) else ()):
+        if SCHEDULER not in text:
+            continue
+        with contextlib.suppress(MalformedError):
+            found = strictyaml.load_json(text)
+            if isinstance(found, dict) and found.get("kind") == SCHEDULER:
+                yield found
+
+
+def _json(text: str) -> object:
+    """Return a JSON document; None for any other text."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _flattened(document: object) -> Iterator[object]:

@@ -12,21 +12,10 @@ from evaluator.core.policy.types import Operator, Policy, Rule, formatted
 from evaluator.core.readings import node_conditions
 from evaluator.core.readings.peer_metrics import PeerKind
 from evaluator.core.readings.peers import MOST_DEVIATION
+from evaluator.tools.check.produced import OF_KUBERNETES, OF_MONITORS, OF_PLUGINS
 from plimsoll.text import NearNames
 
-_CONDITIONS = [
-    node_conditions.metric_of(kind)
-    for kind in (
-        *("Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"),
-        *(
-            "KernelDeadlock",
-            "ReadonlyFilesystem",
-            "FrequentKubeletRestart",
-            "FrequentDockerRestart",
-        ),
-        *("FrequentContainerdRestart", "CorruptDockerOverlay2", "NTPProblem"),
-    )
-]
+_CONDITIONS = [*map(node_conditions.metric_of, OF_KUBERNETES | OF_MONITORS | OF_PLUGINS)]
 """Conditions of Kubernetes and node-problem-detector."""
 _SAME = 0.9
 """difflib's ratio of a condition's metric with a typing error."""
@@ -63,12 +52,12 @@ def warnings(
 ) -> Iterator[str]:
     """Yield warnings, by the catalog of shipped metrics.
 
-    `recorded` are the series of given recording rules; the existence and number of series of `known` metrics is known.
+    `recorded` are the series of given recording rules. Whether `known` metrics exist, and their number of series, is known.
     """
     of_counters = hints.counter_warnings(policy)
     for metric in sorted(policy.measured_metrics):
         if metric.startswith(node_conditions.PREFIX):
-            yield from _condition(metric)
+            yield from _condition(metric) if metric not in known else ()
             continue
         if not {metric, PREFIX + metric}.isdisjoint(recorded):
             continue

@@ -15,7 +15,7 @@ from evaluator.core.policy.types import (
     WhenMissing,
     formatted,
 )
-from evaluator.tools.check.manifests import KIND
+from evaluator.tools.check.manifests import KIND, SCHEDULER
 from plimsoll.durations import format_duration
 from plimsoll.text import counted, one_line
 
@@ -55,6 +55,8 @@ class Findings:
         if not self.kind:
             return self.source
         kind = "policy" if self.is_policy else self.kind
+        if self.kind == SCHEDULER and not self.name:
+            return f"{self.source}: {kind}"
         if not self.name:
             return f"{self.source}: a {kind} without a name"
         where = f"{self.namespace}/" if self.namespace else ""
@@ -86,7 +88,7 @@ def _totals(findings: Iterable[Findings]) -> dict[str, int]:
     findings = list(findings)
     return {
         "policies": sum(finding.is_policy for finding in findings),
-        "workloads": sum(bool(finding.kind) and not finding.is_policy for finding in findings),
+        "workloads": sum(finding.kind not in {"", KIND, SCHEDULER} for finding in findings),
         "errors": sum(len(finding.errors) for finding in findings),
         "warnings": sum(len(finding.warnings) for finding in findings),
     }

@@ -575,9 +575,38 @@ def test_message_about_a_metric_name_has_what_to_write(metric, way):
     assert way in problem
 
 
+@pytest.mark.parametrize(
+    ("metric", "underscored"),
+    [
+        ("rate(node_cpu_seconds_total[5m])", "rate_node_cpu_seconds_total_5m"),
+        ('up{job="node"}', "up_job_node"),
+        ("instance:node_cpu:ratio", "instance_node_cpu_ratio"),
+        ("system.cpu.util", "system_cpu_util"),
+        ("1 - avg(x) / avg(y)", "1_avg_x_avg_y"),
+    ],
+)
+def test_message_about_a_metric_name_has_a_rule_a_mapping_and_a_valid_name(metric, underscored):
+    (problem,) = parse({"dontschedule": rules({**GOOD, "metricname": metric})}).problems
+    assert "a recording rule (docs/rules.md) or a name in --prometheusQueries" in problem
+    assert underscored in problem
+    assert parse({"dontschedule": rules({**GOOD, "metricname": underscored})}).problems == ()
+
+
+def test_message_about_a_long_metric_name_is_short():
+    for metric in ("a" * 300, "x(" * 5000, "(" * 5000):
+        (problem,) = parse({"dontschedule": rules({**GOOD, "metricname": metric})}).problems
+        assert len(problem) <= 500
+
+
 def test_policy_that_no_pod_can_name_has_a_problem():
     name = "overload-" + "a" * 61
     (problem,) = parse({"dontschedule": rules(GOOD)}, name=name).problems
     assert problem.startswith("metadata.name: it has 70 characters, and a label has at most 63")
     assert parse({"dontschedule": rules(GOOD)}, name="a" * 63).problems == ()
     assert parse({"labeling": rules(labeling("a=1"))}, name=name).problems == ()
+
+
+def test_policy_whose_name_is_no_label_value_has_a_problem_that_says_why():
+    (problem,) = parse({"dontschedule": rules(GOOD)}, name="ends.with.dots-").problems
+    assert "'ends.with.dots-' is not a label value" in problem
+    assert "characters, and a label" not in problem

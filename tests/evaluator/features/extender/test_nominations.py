@@ -9,6 +9,7 @@ from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.store import Store
 from evaluator.core.signals import PolicyPodChanged, PolicyReportChanged
 from evaluator.features.extender.nominations import Nominations
+from tests.clock import Clock
 from wire.codec import Delta
 
 
@@ -38,8 +39,13 @@ def published():
 
 
 @pytest.fixture
-def nominations(published):
-    return Nominations(published.append)
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def nominations(published, clock):
+    return Nominations(published.append, clock)
 
 
 def test_pods_nominated_to_refused_nodes_are_named(nominations, decision, published):
@@ -68,4 +74,33 @@ def test_nomination_that_ended_is_named_no_more(nominations, decision, after):
     nominations.changed(PolicyPodChanged(None, before))
     assert nominations.part(decision) != PolicyPart()
     nominations.changed(PolicyPodChanged(before, after))
+    assert nominations.part(decision) == PolicyPart()
+
+
+def test_nomination_that_is_repeated_is_named_until_it_is_not_repeated_for_a_minute(
+    nominations, decision, clock
+):
+    waits, nominated = pod("a"), pod("a", "hot")
+    for _ in range(2):
+        nominations.changed(PolicyPodChanged(waits, nominated))
+        assert nominations.part(decision) != PolicyPart()
+        clock.now += 0.2
+        nominations.changed(PolicyPodChanged(nominated, waits))
+    assert nominations.part(decision) != PolicyPart()
+    clock.now += 59.0
+    assert nominations.part(decision) != PolicyPart()
+    clock.now += 2.0
+    assert nominations.part(decision) == PolicyPart()
+    nominations.changed(PolicyPodChanged(waits, nominated))
+    nominations.changed(PolicyPodChanged(nominated, waits))
+    assert nominations.part(decision) == PolicyPart()
+
+
+@pytest.mark.parametrize("after", [None, pod("a", bound="cool")], ids=["deleted", "bound"])
+def test_repeated_nomination_of_a_pod_that_waits_no_more_is_forgotten(nominations, decision, after):
+    waits, nominated = pod("a"), pod("a", "hot")
+    for _ in range(2):
+        nominations.changed(PolicyPodChanged(waits, nominated))
+        nominations.changed(PolicyPodChanged(nominated, waits))
+    nominations.changed(PolicyPodChanged(waits, after))
     assert nominations.part(decision) == PolicyPart()

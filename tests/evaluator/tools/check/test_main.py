@@ -471,3 +471,13 @@ def test_misspelt_annotation_is_an_error_and_an_unknown_one_a_warning(check):
     )
     soon = "label plimsoll.io/soon is unknown to this version and changes nothing"
     assert f"  warning: {soon}" in lines
+
+
+def test_policy_label_that_no_pod_can_have_is_an_error_of_the_workload(check):
+    template = {"metadata": {"labels": {"telemetry-policy": "x" * 64}}, "spec": {"containers": []}}
+    workload = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}
+    status, lines = check(workload | {"spec": {"template": template}})
+    assert status == 1
+    (error,) = [line for line in lines if "error: " in line]
+    assert "spec.template.metadata.labels: telemetry-policy: " in error
+    assert "at most 63" in error

@@ -76,8 +76,8 @@ def test_given_recording_rules_are_suggested(warned):
     assert "similar: inlet_hottest" in warning
 
 
-def test_misspelt_condition_is_a_warning(warned):
-    (warning,) = warned("node_condition_Redy Equals 0")
+def test_condition_that_resembles_a_usual_one_is_a_warning(warned):
+    (warning,) = warned("node_condition_Rady_y Equals 0")
     assert warning.endswith("similar: node_condition_Ready")
     assert warned("node_condition_GpuUnhealthy Equals 1", "node_condition_Ready Equals 0") == []
 
