@@ -132,7 +132,7 @@ class Cluster:
             agent_port=self._ports["agents"].number,
             ops_port=self._ports["ops"].number,
             sync_period=self.spec.sync_period,
-            flags=(*self._feature_flags(), *self.spec.evaluator_flags),
+            flags=("--evict", *self._feature_flags(), *self.spec.evaluator_flags),
         )
         await self.processes.start(EVALUATOR, self.spec.evaluator(launch))
         await self._answers(EVALUATOR, f"{self.endpoints.ops}/readyz")

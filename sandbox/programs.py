@@ -66,7 +66,7 @@ def _machine_flags(machine: Machine) -> Sequence[str]:
 
 
 def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
-    """Return the evaluator's command line: plain HTTP on loopback, with evictions."""
+    """Return the evaluator's command line: plain HTTP on loopback."""
     return (
         *_module("evaluator"),
         f"--kubeConfig={launch.kubeconfig}",
@@ -76,7 +76,6 @@ def evaluator_command(launch: EvaluatorLaunch) -> Sequence[str]:
         f"--agentPort={launch.agent_port}",
         f"--opsPort={launch.ops_port}",
         f"--syncPeriod={format_duration(launch.sync_period)}",
-        "--evict",
         # It is the only replica; after a kill, nothing has to wait for a Lease to expire.
         "--leaderElect=false",
         # No endpoint list has to be updated before it stops.

@@ -25,6 +25,7 @@ from plimsoll.http.types import Handler
 from sandbox.pki import CertificateAuthority, KeyPair
 from tests import compiled, preloaded
 from tests.examples import load_settings
+from tests.features import present
 from tests.patience import PATIENCE, patient
 from tests.workers import (  # noqa: F401  hooks
     pytest_collection,
@@ -33,8 +34,6 @@ from tests.workers import (  # noqa: F401  hooks
     pytest_sessionstart,
     pytest_xdist_make_scheduler,
 )
-
-FEATURES = Path(__file__).parents[1] / "evaluator/features"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -89,7 +88,7 @@ def _templates_are_compiled_once() -> Iterator[None]:
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip tests of features that were deleted: those that the mark `features` names."""
     needed = {name for mark in item.iter_markers("features") for name in mark.args}
-    if missing := sorted(name for name in needed if not (FEATURES / name).is_dir()):
+    if missing := sorted(name for name in needed if not present(name)):
         pytest.skip(f"without {', '.join(missing)}")
 
 

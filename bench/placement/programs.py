@@ -77,7 +77,6 @@ class Programs:
             ops_port=ports[2].number,
             sync_period=SYNC_PERIOD,
             flags=(
-                "--no-evict",
                 "--agentUnsafe",
                 *([f"--scorers={self.scorer}"] if self.scorer else ()),
             ),

@@ -31,12 +31,6 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_itemcollected(item):
-    """The evaluator of `world` evicts."""
-    if "world" in item.fixturenames:
-        item.add_marker(pytest.mark.features("evictions"))
-
-
 def pytest_terminal_summary(terminalreporter, config):
     """Record what ran on the installed API server; scenarios of the sandbox alone are no results."""
     if config.getoption("--record-compatibility", default=False):

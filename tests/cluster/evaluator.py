@@ -10,8 +10,11 @@ import aiohttp
 from sandbox.processes import HeldPort
 from sandbox.programs import EvaluatorLaunch, evaluator_command
 from tests.eventually import eventually
+from tests.features import present
 from tests.preloaded import Processes
 from tests.tuned_evaluator import retuned
+
+EVICTIONS = ("--evict", "--evictPeriod=1s") if present("evictions") else ()
 
 
 class Evaluator:
@@ -44,7 +47,7 @@ class Evaluator:
             agent_port=self._ports["agents"].number,
             ops_port=self._ports["ops"].number,
             sync_period=1.0,
-            flags=("--staleAfter=5s", "--evictPeriod=1s", *flags),
+            flags=("--staleAfter=5s", *EVICTIONS, *flags),
         )
         self._scheme = "https" if "--opsTls" in flags else "http"
         await self._processes.start("evaluator", retuned(evaluator_command(launch), **changes))

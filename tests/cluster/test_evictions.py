@@ -7,7 +7,7 @@ import pytest
 from sandbox.client.client import STRATEGIC, ApiError
 from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "node_actions")]
 
 CONFIG_MAPS = ObjectKind("configmaps", "v1")
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")

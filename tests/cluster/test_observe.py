@@ -7,7 +7,7 @@ import pytest
 from sandbox.client.client import ApiError
 from sandbox.client.objects import EVENTS, NODES, PODS, POLICIES
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "node_actions")]
 
 ANNOTATION = "plimsoll.io/enforcement"
 

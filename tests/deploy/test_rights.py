@@ -91,7 +91,7 @@ async def evaluator_as(control_plane, kubectl, tmp_path):
             agent_port=ports[1].number,
             ops_port=ports[2].number,
             sync_period=1.0,
-            flags=("--evict=false", "--leaderElect", f"--leaseNamespace={namespace}", *more),
+            flags=("--leaderElect", f"--leaseNamespace={namespace}", *more),
         )
         await programs.start("evaluator", evaluator_command(launch))
         return (tmp_path / "logs" / "evaluator.log").read_text

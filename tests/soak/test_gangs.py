@@ -20,7 +20,7 @@ from tests.patience import PATIENCE
 from tests.preloaded import Cluster
 from tests.tuned_evaluator import retuned
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "gangs")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("gangs")]
 
 QUICK = {"gang_timeout": 3.0, "gang_backoff": 1.0, "gang_backoff_max": 4.0, "gang_ageing": 5.0}
 CORES = int(CAPACITY["cpu"])

@@ -12,7 +12,7 @@ import sys
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 ELECTED = (
     "--leaderElect",

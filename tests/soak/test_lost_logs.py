@@ -13,7 +13,7 @@ from sandbox.programs import AgentLaunch, agent_command
 from tests.patience import PATIENCE
 from tests.preloaded import Processes
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 TALKATIVE = ("--log.level=debug", "--leaderElect=false")
 

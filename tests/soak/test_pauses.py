@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 SHORT = ("--staleAfter=4s", "--syncPeriod=1s")
 

@@ -13,6 +13,8 @@ from evaluator.tools.clean.main import PROGRAM
 from tests import preloaded
 from tests.evaluator.conftest import ROOT, make_rule, make_tas
 
+pytestmark = pytest.mark.features("labels", "memory", "node_actions")
+
 TAINT = {"key": "plimsoll.io/ns.demo", "value": "violating", "effect": "NoSchedule"}
 FOREIGN = {"key": "example.com/gpu", "value": "x", "effect": "NoSchedule"}
 CONDITION = {

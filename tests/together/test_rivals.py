@@ -6,6 +6,8 @@ import pytest
 
 from tests.together.running import SICK, RunningEvaluator, eventually, policy_body
 
+pytestmark = pytest.mark.features("labels", "node_actions")
+
 ACTIONS = {
     "plimsoll.io/actions": "label,taint,condition",
     "plimsoll.io/taint-effect": "NoSchedule",

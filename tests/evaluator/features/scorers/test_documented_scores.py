@@ -18,7 +18,7 @@ from tests.patience import PATIENCE
 from tests.preloaded import Processes
 from tests.tuned_evaluator import retuned
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions")]
+pytestmark = pytest.mark.e2e
 
 LONG_AGO = "2024-03-02T08:14:05Z"
 CPU = ("mean-free-cpu", "std-free-cpu", "forcasted-free-cpu")
