@@ -82,7 +82,12 @@ class Core:
             options,
             self._store,
             SourceDependencies(
-                api, self.cluster, self._subscriptions, self.metrics, self.signals.publish
+                api,
+                self.cluster,
+                self._subscriptions,
+                self.metrics,
+                self.signals.publish,
+                self.isolation.part,
             ),
             period=options.sync_period,
         )
@@ -204,6 +209,7 @@ class Core:
                 options, self.api, plain=options.agents_plain, exists=self.cluster.may_exist
             ),
             limits=options.agent_limits.for_metrics(options.max_metrics),
+            part=self.isolation.part("agents"),
         )
         self._agents = server
         self.metrics.agents.set_function(self.connected_agents)

@@ -29,6 +29,14 @@ class Guard(Protocol):
         """Return the seconds for which an object is still left alone; 0 if it may be handled."""
         ...
 
+    def succeeded(self, key: Hashable) -> None:
+        """An object was handled."""
+        ...
+
+    def failed(self, key: Hashable) -> float:
+        """Note the exception that is being handled; return the seconds for which the object is left alone."""
+        ...
+
 
 class Unguarded:
     """Raises what the handling of an object raises, for tests of one part."""
@@ -46,6 +54,11 @@ class Unguarded:
     def rest(self, _key: Hashable) -> float:
         """Return 0: nothing is left alone."""
         return 0.0
+
+    failed = rest
+
+    def succeeded(self, _key: Hashable) -> None:
+        """Do nothing."""
 
 
 UNGUARDED = Unguarded()

@@ -36,11 +36,12 @@ _WHOLE = "the whole loop"
 
 
 class _Failing:
-    """An object whose handling failed, and until when it is left alone (seconds, monotonic)."""
+    """An object whose handling failed, and until when it is left alone (seconds, monotonic). `refused`: by another program."""
 
     def __init__(self, backoff: Backoff) -> None:
         self.backoff = backoff
         self.until = 0.0
+        self.refused = False
 
 
 class Part:
@@ -96,17 +97,24 @@ class Part:
     def failed(self, key: Hashable) -> float:
         """Note the exception that is being handled; return the seconds for which the object is left alone."""
         self._errors()
-        now = self._clock()
+        delay = self._leave_alone(key, refused=False)
+        self._since = self._clock() if self._since is None else self._since
+        self._log(key, delay)
+        return delay
+
+    def refused(self, key: Hashable, least: float = 0.0) -> float:
+        """Leave an object alone that another program refused, for `least` seconds or more; return for how long. It is no error."""
+        return self._leave_alone(key, refused=True, least=least)
+
+    def _leave_alone(self, key: Hashable, *, refused: bool, least: float = 0.0) -> float:
         failing = self._failing.pop(key, None) or _Failing(
             Backoff(self._jitter, first=_FIRST, longest=_LONGEST)
         )
-        delay = failing.backoff.next()
-        failing.until = now + delay
+        delay = max(least, failing.backoff.next())
+        failing.until, failing.refused = self._clock() + delay, refused
         self._failing[key] = failing
         if len(self._failing) > _MOST_FAILING:
             del self._failing[next(iter(self._failing))]
-        self._since = now if self._since is None else self._since
-        self._log(key, delay)
         return delay
 
     def _log(self, key: Hashable, delay: float) -> None:
@@ -173,7 +181,8 @@ class Part:
                 None  # a part that works only while this replica leads could not succeed otherwise
             )
             return False
-        return len(self._failing) >= _SEVERAL or _WHOLE in self._failing
+        failed = sum(not one.refused for one in self._failing.values())
+        return failed >= _SEVERAL or _WHOLE in self._failing
 
 
 class Isolation:

@@ -184,7 +184,7 @@ class ClusterCache:
         self.not_requesting = PodsByPolicy(
             lambda pod: pod.active and not pod.spec.requests_extender
         )
-        self.feasible_nodes = FeasibleNodes(self.nodes.objects)
+        self.feasible_nodes = FeasibleNodes(self.nodes.objects, guard)
         self.leaving: set[str] = set()
         """Nodes that are being drained or shut down, or soon will be, by their conditions."""
         self._names: NodeIndex | None = None

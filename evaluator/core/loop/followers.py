@@ -1,10 +1,12 @@
 """What follows each new decision, in small steps: gauges are updated, changes logged, and replaced decisions freed."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 import numpy as np
 from structlog.stdlib import BoundLogger
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.metrics import Metrics, PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeIndex, NodeMask, Reindex
@@ -26,7 +28,9 @@ Figures = Mapping[tuple[PolicyGauge, tuple[str, ...]], float]
 class PolicyGauges:
     """Owns the gauges of policies. Only changed values are written: of thousands, a few change per evaluation."""
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, guard: Guard = UNGUARDED) -> None:
+        """`guard` takes what one policy raises."""
+        self._guard = guard
         self._metrics = metrics
         self._shown: dict[PolicyKey, tuple[Decision, Figures]] = {}
         """By policy, the decision that its gauges show, and their values."""
@@ -41,14 +45,19 @@ class PolicyGauges:
             self._change(self._shown.pop(key)[1], {})
             metrics.forget(*key)
         for number, (key, decision) in enumerate(decisions.policies.items()):
-            before, shown = self._shown.get(key, (None, {}))
-            figures, same = shown, before is not None and decision.same_as(before)
-            if not same:
-                figures = self._figures(key, decision, decisions.table)
-                self._change(shown, figures)
-            self._shown[key] = decision, figures
-            if not same or number % _SAME == 0:
+            update = partial(self._update, key, decision, decisions.table)
+            if self._guard.run(f"gauges of {key}", update, True) or number % _SAME == 0:
                 yield
+
+    def _update(self, key: PolicyKey, decision: Decision, table: MetricTable) -> bool:
+        """Update the gauges of a policy; return whether there was something to do."""
+        before, shown = self._shown.get(key, (None, {}))
+        figures, same = shown, before is not None and decision.same_as(before)
+        if not same:
+            figures = self._figures(key, decision, table)
+            self._change(shown, figures)
+        self._shown[key] = decision, figures
+        return not same
 
     @staticmethod
     def _change(shown: Figures, figures: Figures) -> None:
@@ -85,10 +94,11 @@ _NAMED = 10
 """Nodes logged by name for one change of a policy."""
 
 
-def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
+def log_changes(before: Decisions, after: Decisions, guard: Guard = UNGUARDED) -> Iterator[None]:
     """Log what changed, one changed policy with each step, in the wording of Telemetry Aware Scheduling.
 
     Nodes are compared as masks; only those that are named get their reasons. The reasons of all nodes take milliseconds.
+    `guard` takes what one policy raises.
     """
     compare = _comparison(before.table.nodes, after.table.nodes)
     for number, (key, decision) in enumerate(after.policies.items()):
@@ -97,26 +107,31 @@ def log_changes(before: Decisions, after: Decisions) -> Iterator[None]:
             if number % _SAME == 0:
                 yield
             continue
-        old = known or Decision(decision.policy)
-        mode = {"mode": "observe"} if decision.policy.observed else {}
-        context = log.bind(policy=str(key), **mode)
-        changes = [
-            (strategy.value, now, *compare(old.violations[strategy], now))
-            for strategy, now in decision.violations.items()
-            if now is not old.violations[strategy]
-        ]
-        if known is None or any(one.count or two.count for *_, one, two in changes):
-            context.info("Evaluating %s", key.name)
-        cleared = f"no longer violating {key.name}"
-        for strategy, now, entered, left in changes:
-            reasons, rest = _reasons(now, entered), f"violating {key.name}"
-            _name(context.info, reasons, rest, nodes=entered.count, strategy=strategy)
-            reasons = dict.fromkeys(left.names[:_NAMED], cleared)
-            _name(context.info, reasons, cleared, nodes=left.count, strategy=strategy)
-        _log_problems(context, key.name, known, decision)
+        guard.run(f"changes of {key}", partial(_log_changed, known, decision, compare), None)
         yield
     for key in before.policies.keys() - after.policies.keys():
         log.info("policy %s is gone", key.name, policy=str(key))
+
+
+def _log_changed(known: Decision | None, decision: Decision, compare: "_Comparison") -> None:
+    """Log what changed for a policy; `known`: its decision before."""
+    key, old = decision.policy.key, known or Decision(decision.policy)
+    mode = {"mode": "observe"} if decision.policy.observed else {}
+    context = log.bind(policy=str(key), **mode)
+    changes = [
+        (strategy.value, now, *compare(old.violations[strategy], now))
+        for strategy, now in decision.violations.items()
+        if now is not old.violations[strategy]
+    ]
+    if known is None or any(one.count or two.count for *_, one, two in changes):
+        context.info("Evaluating %s", key.name)
+    cleared = f"no longer violating {key.name}"
+    for strategy, now, entered, left in changes:
+        reasons, rest = _reasons(now, entered), f"violating {key.name}"
+        _name(context.info, reasons, rest, nodes=entered.count, strategy=strategy)
+        reasons = dict.fromkeys(left.names[:_NAMED], cleared)
+        _name(context.info, reasons, cleared, nodes=left.count, strategy=strategy)
+    _log_problems(context, key.name, known, decision)
 
 
 def _log_problems(
@@ -132,9 +147,10 @@ def _log_problems(
             context.warning("policy %s: %s", name, warning)
 
 
-def _comparison(
-    before: NodeIndex, after: NodeIndex
-) -> Callable[[Mapping[str, str], Mapping[str, str]], tuple[NodeMask, NodeMask]]:
+_Comparison = Callable[[Mapping[str, str], Mapping[str, str]], tuple[NodeMask, NodeMask]]
+
+
+def _comparison(before: NodeIndex, after: NodeIndex) -> _Comparison:
     """Return a function from a strategy's violators then and now to the nodes that began and those that ceased to violate it."""
     forward, backward = Reindex(before, after), Reindex(after, before)
 

@@ -138,7 +138,7 @@ class DecisionLoop:
         self._stuck = isolation.stuck if isolation is not None else tuple
         self._part: Guard = isolation.part("decisions") if isolation is not None else UNGUARDED
         self._pace = Pace(slice_, wait=self._until_answered)
-        self._gauges = PolicyGauges(metrics)
+        self._gauges = PolicyGauges(metrics, self._part)
         self._clock = clock
         self._decisions = Decisions()
         self._subscribed = frozenset[str]()
@@ -308,7 +308,7 @@ class DecisionLoop:
         self._metrics.rules_left_out.set(self._rules.left_out)
         yield from self._signals.publish_in_steps(Decided(decisions, now))
         yield from self._find_similar(decisions, now)
-        yield from log_changes(before, decisions)
+        yield from log_changes(before, decisions, self._part)
         yield from self._gauges.show(decisions)
         replaced = [before]
         del before

@@ -3,9 +3,11 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import msgspec
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.node import Node, Taint
 from evaluator.core.model.pod import (
     NodeSelector,
@@ -214,7 +216,9 @@ class FeasibleNodes:
     Nodes are checked on demand and in steps; until those are done, `behind` is true.
     """
 
-    def __init__(self, nodes: Mapping[str, Node]) -> None:
+    def __init__(self, nodes: Mapping[str, Node], guard: Guard = UNGUARDED) -> None:
+        """`guard` takes what a node or a pod raises: the node is then not feasible."""
+        self._guard = guard
         self.version = 0
         """Increases with every change of a result."""
         self._nodes = nodes
@@ -267,10 +271,13 @@ class FeasibleNodes:
             yield
 
     def _check(self, entry: _Constraints, due: set[str]) -> None:
+        about = f"nodes for {entry.pod}"
         for _ in range(min(_STEP, len(due))):
             name = due.pop()
             node = self._nodes.get(name)
-            feasible = node is not None and is_feasible(node, entry.pod)
+            feasible = node is not None and self._guard.run(
+                about, partial(is_feasible, node, entry.pod), False
+            )
             if feasible is (name in entry.feasible):
                 continue
             self.version += 1

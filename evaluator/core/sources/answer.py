@@ -1,9 +1,11 @@
 """The result of polling a source for a metric: readings by node, or an error; and which node a series is of."""
 
 import email.utils
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.node import Node
 from evaluator.core.readings.column import Reading
 from plimsoll.text import SentenceError
@@ -62,12 +64,14 @@ _OTHER_NAMES = {"InternalIP", "Hostname"}
 class NodeNames:
     """Names and addresses of the cluster's nodes, in lower case. One that two nodes share is ambiguous and ignored."""
 
-    def __init__(self, nodes: Iterable[Node], label: str) -> None:
+    def __init__(self, nodes: Iterable[Node], label: str, guard: Guard = UNGUARDED) -> None:
+        """`guard` takes what one node raises: it is known by its name only."""
         self._label = label
         names = {node.metadata.name: node for node in nodes}
         self._known: dict[str, str | None] = {}
+        none: Set[str] = frozenset()
         for name, node in names.items():
-            for alias in _aliases(node):
+            for alias in guard.run(name, partial(_aliases, node), none):
                 shared = self._known.get(alias, name) != name
                 self._known[alias] = None if shared else name
         self._known |= {name.lower(): name for name in names}
@@ -89,7 +93,7 @@ def named(labels: Mapping[str, str], label: str) -> str | None:
     return labels.get(label) or _host(labels.get("instance", "")) or None
 
 
-def _aliases(node: Node) -> set[str]:
+def _aliases(node: Node) -> Set[str]:
     found = {
         address.address.lower()
         for address in node.status.addresses or ()

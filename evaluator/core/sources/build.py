@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.guard import UNGUARDED, Guard
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.readings.merged import AGENTS, Merged, Readings
@@ -64,6 +66,8 @@ class SourceDependencies:
     subscriptions: Subscriptions
     metrics: Metrics
     publish: Publish
+    part: Callable[[str], Part] = uncounted
+    """Returns what takes the exceptions of a source, by its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,7 @@ def assemble(
                 timings=timings,
                 nodes=dependencies.cluster.nodes.objects,
                 publish=dependencies.publish,
+                part=dependencies.part(f"source {name}"),
             )
         )
     agents = store if AGENTS in readings else None
@@ -120,7 +125,8 @@ def _source(name: str, settings: SourceOptions, dependencies: SourceDependencies
         settings.prometheus_headers,
     )
     queries = Queries(settings.prometheus_queries)
-    join = Directory(dependencies.cluster, settings.prometheus_node_label).current
+    part = dependencies.part("nodes of series")
+    join = Directory(dependencies.cluster, settings.prometheus_node_label, guard=part).current
     return Prometheus(access, queries, join, timeout=settings.source_timeout)
 
 
@@ -128,8 +134,15 @@ class Directory:
     """Resolves series to nodes; rebuilt at most once a second, since heartbeats change nodes all the time."""
 
     def __init__(
-        self, cluster: ClusterCache, label: str, *, clock: Callable[[], float] = time.monotonic
+        self,
+        cluster: ClusterCache,
+        label: str,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        guard: Guard = UNGUARDED,
     ) -> None:
+        """`guard` takes what one node raises: no series belongs to it then."""
+        self._guard = guard
         self._cluster = cluster
         self._label = label
         self._clock = clock
@@ -140,5 +153,6 @@ class Directory:
         """Return the function that finds the node of a series."""
         if self._clock() - self._built >= 1.0:
             self._built = self._clock()
-            self._names = NodeNames(self._cluster.nodes.objects.values(), self._label)
+            nodes = self._cluster.nodes.objects.values()
+            self._names = NodeNames(nodes, self._label, self._guard)
         return self._names.node

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.metrics import Metrics
 from evaluator.core.readings.polled import PolledReadings
@@ -133,7 +134,9 @@ class Poller:
         nodes: Collection[str],
         publish: Publish,
         clock: Callable[[], float] = time.monotonic,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted(f"source {polled.name}")
         self._source = source
         self._polled = polled
         self._subscriptions = subscriptions
@@ -180,7 +183,8 @@ class Poller:
             started = self._clock()
             async with self._suspect_slots if metric in self._suspects else self._slots:
                 await self._poll(metric)
-            await asyncio.sleep(max(0.0, started + self._timings.period - self._clock()))
+            due = started + self._timings.period - self._clock()
+            await asyncio.sleep(max(0.0, due, self._part.rest(metric)))
 
     async def _poll(self, metric: str) -> None:
         version = self._polled.version
@@ -193,16 +197,25 @@ class Poller:
         except TimeoutError:
             limit = durations.format_duration(self._timings.timeout)
             self._failed(metric, "timeout", f"no response within {limit}")
-        except Exception:
-            log.exception("poll failed", source=self._polled.name, metric=metric)
-            self._failed(metric, "bug", "internal error, see the evaluator's log")
+        except Exception:  # noqa: BLE001 (isolated)
+            self._raised(metric)
         else:
-            self._answered(metric, answer)
+            try:
+                self._answered(metric, answer)
+            except Exception:  # noqa: BLE001 (isolated)
+                self._raised(metric)
+            else:
+                self._part.succeeded(metric)
         self._failing.set(self._coverage.failing)
         if self._coverage.changed:
             self._changed.set()
         if self._polled.version != version:
             self._publish(SourcePolled())
+
+    def _raised(self, metric: str) -> None:
+        """Note the exception that is being handled: the metric fails, and is left alone for a while."""
+        self._part.failed(metric)
+        self._failed(metric, "bug", "internal error, see the evaluator's log")
 
     def _answered(self, metric: str, answer: PolledAnswer) -> None:
         self._suspects.discard(metric)
@@ -225,5 +238,6 @@ class Poller:
             await self._changed.wait()
             await asyncio.sleep(self._timings.gather)
             self._changed.clear()
-            for line in self._coverage.changes(len(self._nodes)):
-                (log.warning if line.bad else log.info)(line.text, source=self._polled.name)
+            with self._part.isolated("log lines"):
+                for line in self._coverage.changes(len(self._nodes)):
+                    (log.warning if line.bad else log.info)(line.text, source=self._polled.name)

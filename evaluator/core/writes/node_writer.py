@@ -265,7 +265,11 @@ class NodeWriter(Generic[W]):
         """Compare every node that may differ from the plan."""
         while self._plan.pending:
             for node in self._plan.step(self._cluster.nodes.objects.get, _STEP):
-                self._consider(node, now)
+                try:
+                    self._consider(node, now)
+                except Exception:  # noqa: BLE001 (isolated)
+                    self._queue.pop(node, None)
+                    self._retry(node, self._part.failed(node))
             await asyncio.sleep(0)
         self._compared()
         if self._undone.changed:

@@ -217,15 +217,22 @@ class EvictionController:
         for eviction in plan.evictions:
             if left <= 0 or not self._may_evict() or self._clock() < self._busy_until:
                 break
-            if not self._cluster.may_evict(eviction.policy, eviction.pod.spec.node_name):
-                continue  # stopped since it was planned
-            if self._history.refusal(eviction.pod, self._clock()) is None:
+            may = False
+            with self._part.isolated(f"limits of {eviction.pod}"):
+                may = self._may_try(eviction)
+            if may:
                 if not await self._stored():
                     break
                 tried = True
                 with self._part.isolated(str(eviction.pod)):
                     left -= await self._evict(eviction)
         return tried
+
+    def _may_try(self, eviction: Eviction) -> bool:
+        """Return whether a pod may leave: not if that was stopped since it was planned, nor after a refusal."""
+        if not self._cluster.may_evict(eviction.policy, eviction.pod.spec.node_name):
+            return False
+        return self._history.refusal(eviction.pod, self._clock()) is None
 
     async def _stored(self) -> bool:
         """Return whether the next eviction may happen: earlier ones are stored, or the last one was a period ago."""
@@ -330,7 +337,8 @@ class EvictionController:
             if subject not in wanted:
                 queue.forget(subject)
         for (policy, why), pods in wanted.items():
-            queue.want((policy, why), pods, [notice(why)], moment)
+            with self._part.isolated(f"Events of {policy}"):
+                queue.want((policy, why), pods, [notice(why)], moment)
 
     async def _write_notices(self) -> None:
         """Write the Events that are due; log a failure, after which they are tried again."""

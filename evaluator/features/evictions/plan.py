@@ -6,6 +6,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from evaluator.core.cache.policy_pods import PodsByPolicy
@@ -34,6 +35,7 @@ _NAMED = 5
 READ_AGAIN = 5.0
 """Seconds until readings are looked at again that may include a pod by now."""
 
+RAISED = "an internal error: the evaluator's log has it"
 NODE_LIMIT = "the limit of nodes is reached, see the condition NodeLimitReached"
 NO_ALTERNATIVE = (
     "no other node is eligible: all violate the policy, are full, leave, or do not match"
@@ -218,7 +220,8 @@ class _PolicyPlanner:
         """Yield the pods that may leave; others are added to those that stay."""
         for pod in self._pods:
             if pod.spec.node_name in self._decision.deschedule and not self._rests(pod):
-                if why := self._why_stays(pod):
+                find = partial(self._why_stays, pod)
+                if why := self._guard.run(f"plan of {pod}", find, RAISED):
                     self._stays[why].append(pod)
                 else:
                     yield pod

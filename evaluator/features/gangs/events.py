@@ -143,7 +143,8 @@ class GangEventRecorder:
         for key, pod in native.items():
             if seen.get(key) is not pod:
                 seen[key] = pod
-                self._writer.queue.want(key, [pod], [messages.native()], self._clock())
+                with self._part.isolated("/".join(key)):
+                    self._writer.queue.want(key, [pod], [messages.native()], self._clock())
         for key in seen.keys() - native.keys():
             del seen[key]
             self._writer.queue.forget(key)

@@ -80,7 +80,9 @@ class GangManager:
     ) -> None:
         """`part` returns what takes what the handling of one gang raises."""
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
-        tracker = CapacityTracker(cluster, inventory, lambda: decider.latest)
+        tracker = CapacityTracker(
+            cluster, inventory, lambda: decider.latest, part("capacity of gangs")
+        )
         self.gang_controller = GangController(
             Ungater(api, metrics, count_all=options.gang_count_all),
             self.index,

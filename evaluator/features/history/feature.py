@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
+from evaluator.core.isolation import Part
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.page_fields import WrittenFields, extended
@@ -88,8 +89,9 @@ _PODS = 0.0625
 class _Cluster:
     """What the history looks up in the cluster."""
 
-    def __init__(self, core: Core) -> None:
+    def __init__(self, core: Core, part: Part) -> None:
         self._core = core
+        self._part = part
 
     def node_of(self, pod: str) -> str:
         """Return the node of the pod namespace/name; empty without one."""
@@ -102,7 +104,7 @@ class _Cluster:
         cluster = self._core.cluster
         policies = tuple(cluster.policies.objects.values())
         nodes, pods = tuple(cluster.nodes.objects.values()), tuple(cluster.pods.objects.values())
-        return restored(policies, nodes, pods, self._written)
+        return restored(policies, nodes, pods, self._written, self._part)
 
     def _written(self, node: Node) -> WrittenFields:
         parts = self._core.contributions.pages()
@@ -111,12 +113,13 @@ class _Cluster:
 
 def wire(core: Core, options: HistoryOptions) -> Wired:
     """Record on every replica what it decides and does; with --no-history, nothing."""
-    metrics, cluster = HistoryMetrics(core.metrics.registry), _Cluster(core)
+    part = core.isolation.part("history")
+    metrics, cluster = HistoryMetrics(core.metrics.registry), _Cluster(core, part)
     of_series, of_pods = (int(share * options.history_size) for share in (_SERIES, _PODS))
     size = options.history_size - of_series - of_pods
     history = History(size, options.history_age, core.contributions.action_kinds())
     series, loop = Series(of_series), core.loop
-    pods = PodDecisions(history, lambda: loop.latest, cluster.node_of, of_pods)
+    pods = PodDecisions(history, lambda: loop.latest, cluster.node_of, of_pods, guard=part)
     live = Live(history, lambda: loop.stopping)
     reports = HistoryReports(
         history if options.history else None,
@@ -135,13 +138,15 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         metrics,
         restore=cluster.restored,
         cause_of=core.causes.cause_of,
-        part=core.isolation.part("history"),
+        part=part,
     )
     page = PagePart(section=section(reports, shown=True), past=reports)
     loops: list[Loop] = [recorder.sample, pods.run]
     if options.history_file:
         size, kept = options.history_file_size, options.history_files
-        loops.append(HistoryFile(history, options.history_file, size=size, kept=kept).run)
+        loops.append(
+            HistoryFile(history, options.history_file, size=size, kept=kept, guard=part).run
+        )
     reacts = (
         on(Decided, recorder.decided),
         on(Acted, recorder.acted),

@@ -2,7 +2,7 @@
 
 import heapq
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -130,7 +130,9 @@ class History:
         """Return since when every transition is there, given when this process started (Unix seconds)."""
         return max(started, self.transitions.oldest) if self.transitions.dropped else started
 
-    def add_transitions(self, changes: Sequence[Transitions], at: float) -> Iterator[None]:
+    def add_transitions(
+        self, changes: Sequence[Transitions], at: float
+    ) -> Generator[None, None, None]:
         """Add a record for each node, in steps."""
         rows: list[tuple[Any, ...]] = []
         block = self.transitions.open_block()

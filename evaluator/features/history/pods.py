@@ -6,10 +6,12 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
 from evaluator.core.page_fields import extended
@@ -97,8 +99,10 @@ class PodDecisions:
         size: int,
         *,
         wall: Callable[[], float] = time.time,
+        guard: Guard = UNGUARDED,
     ) -> None:
-        """`wall` returns Unix seconds."""
+        """`wall` returns Unix seconds. `guard` takes what one pod raises."""
+        self._guard = guard
         self._history = history
         self._latest = latest
         self._node_of = node_of
@@ -138,12 +142,17 @@ class PodDecisions:
     def steps(self) -> Iterator[None]:
         """Look at the answers and bindings so far, one with each step."""
         while self._waiting:
-            self._take(self._waiting.popleft())
+            answer = self._waiting.popleft()
+            self._guard.run(f"answer for {answer.pod}", partial(self._take, answer), None)
             yield
         for pod in tuple(self._placing):
-            if node := self._node_of(pod):
-                self._placed(pod, node)
+            self._guard.attempt(f"binding of {pod}", partial(self._look_at, pod), None)
             yield
+
+    def _look_at(self, pod: str) -> None:
+        """Record the node of a pod, if it was bound."""
+        if node := self._node_of(pod):
+            self._placed(pod, node)
 
     def last_decision(self, pod: str) -> PodDecision | None:
         """Return the last decision of a pod; None if none is known."""

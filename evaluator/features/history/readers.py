@@ -5,10 +5,12 @@ import contextlib
 import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.pages.part import Scope
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.records import written
@@ -33,7 +35,11 @@ _POSITION = re.compile(r"([0-9a-f]{12})-(\d{1,18})", re.ASCII)
 class HistoryFile:
     """A file of at most `size` bytes, and `kept` earlier ones with the suffixes .1, .2 and so on, the newest first."""
 
-    def __init__(self, history: History, path: str, *, size: int, kept: int) -> None:
+    def __init__(
+        self, history: History, path: str, *, size: int, kept: int, guard: Guard = UNGUARDED
+    ) -> None:
+        """`guard` takes what one record raises."""
+        self._guard = guard
         self._history = history
         self._path = Path(path)
         self._size = size
@@ -55,7 +61,7 @@ class HistoryFile:
         found = await unhurried(_some(self._history, after))
         entries = [entry for entry in found if entry is not None and entry.number <= newest]
         self._last = newest
-        lines = await unhurried(_lines(entries[::-1], newest - after - len(entries)))
+        lines = await unhurried(_lines(entries[::-1], newest - after - len(entries), self._guard))
         try:
             await asyncio.to_thread(self._append, b"".join(lines))
         except OSError as error:
@@ -91,11 +97,15 @@ def _some(history: History, after: int) -> Iterator[Entry | None]:
             return
 
 
-def _lines(entries: Sequence[Entry], left_out: int) -> Iterator[bytes]:
+def _lines(entries: Sequence[Entry], left_out: int, guard: Guard) -> Iterator[bytes]:
     if left_out:
         yield msgspec.json.encode({"kind": "left out", "records": left_out}) + b"\n"
     for entry in entries:
-        yield msgspec.json.encode(written(entry.fields)) + b"\n"
+        yield guard.run(f"record {entry.number}", partial(_line, entry), b"")
+
+
+def _line(entry: Entry) -> bytes:
+    return msgspec.json.encode(written(entry.fields)) + b"\n"
 
 
 class Live:

@@ -6,12 +6,14 @@ The latter are transition times of conditions of policies, nodes and pods.
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
 from evaluator.core.cache.policy_pods import policy_of
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.isolation import Part, uncounted
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
@@ -46,27 +48,42 @@ def restored(
     nodes: Iterable[Node],
     pods: Iterable[Pod],
     written: Callable[[Node], WrittenFields],
+    guard: Guard = UNGUARDED,
 ) -> Iterator[Restored | None]:
-    """Yield records, in no order, and None between steps. `written`: what features wrote to a node, as pages show it."""
+    """Yield records, in no order, and None between steps. `written`: what features wrote to a node, as pages show it.
+
+    `guard` takes what one object raises.
+    """
+    nothing: Sequence[Restored] = ()
     for policy in policies:
-        known = policy.status.get("conditions")
-        for condition in known if isinstance(known, list) else ():
-            if (found := _of_policy(policy, condition)) is not None:
-                yield found
+        yield from guard.run(str(policy.key), partial(_of_policy, policy), nothing)
         yield None
     for node in nodes:
-        for condition in getattr(written(node), "conditions", ()):  # of another feature
-            if (at := rfc3339.parse_or_none(condition.since)) is not None:
-                text = f"condition {condition.type}={condition.status} ({condition.reason})"
-                yield Restored(at, ActionKind.WRITTEN, node=node.metadata.name, text=text)
+        yield from guard.run(node.metadata.name, partial(_of_node, node, written), nothing)
         yield None
     for pod in pods:
-        if (found := _of_pod(pod)) is not None:
-            yield found
+        yield from guard.run(str(pod), partial(_of_pod, pod), nothing)
         yield None
 
 
-def _of_policy(policy: Policy, condition: Any) -> Restored | None:
+def _of_policy(policy: Policy) -> Sequence[Restored]:
+    """Return when the conditions of a policy's status changed."""
+    known = policy.status.get("conditions")
+    found = (_of_condition(policy, one) for one in (known if isinstance(known, list) else ()))
+    return [one for one in found if one is not None]
+
+
+def _of_node(node: Node, written: Callable[[Node], WrittenFields]) -> Sequence[Restored]:
+    """Return when our conditions of a node changed."""
+    found = []
+    for condition in getattr(written(node), "conditions", ()):  # of another feature
+        if (at := rfc3339.parse_or_none(condition.since)) is not None:
+            text = f"condition {condition.type}={condition.status} ({condition.reason})"
+            found.append(Restored(at, ActionKind.WRITTEN, node=node.metadata.name, text=text))
+    return found
+
+
+def _of_condition(policy: Policy, condition: Any) -> Restored | None:
     """Return when a condition of a policy's status changed; others may have written anything there."""
     if not isinstance(condition, dict):
         return None
@@ -79,17 +96,17 @@ def _of_policy(policy: Policy, condition: Any) -> Restored | None:
     return Restored(at, Kind.POLICY, policy.key, text=f"condition {kind}={status}: {message}")
 
 
-def _of_pod(pod: Pod) -> Restored | None:
+def _of_pod(pod: Pod) -> Sequence[Restored]:
     """Return when kube-scheduler bound a pod, or reported that our policy refuses nodes to it."""
     if (key := policy_of(pod)) is None:
-        return None
+        return ()
     if pod.spec.node_name and (at := rfc3339.parse_or_none(pod.bound_at)) is not None:
-        return Restored(at, Kind.PLACED, key, pod.spec.node_name, str(pod))
+        return (Restored(at, Kind.PLACED, key, pod.spec.node_name, str(pod)),)
     failed = pod.failed_attempt
     if failed is None or not refuses(key.name, failed.message):
-        return None
+        return ()
     at = rfc3339.parse_or_none(failed.last_transition_time)
-    return None if at is None else Restored(at, Kind.REFUSED, key, "", str(pod), failed.message)
+    return () if at is None else (Restored(at, Kind.REFUSED, key, "", str(pod), failed.message),)
 
 
 class HistoryMetrics:
@@ -181,7 +198,8 @@ class Recorder:
                 found.append(one)
         for one in sorted(found, key=_time)[-_MOST_RESTORED:]:
             fields = one._asdict()
-            self._history.add(fields.pop("kind"), fields.pop("at"), restored=True, **fields)
+            with self._part.isolated(f"record of {one.policy or one.node}"):
+                self._history.add(fields.pop("kind"), fields.pop("at"), restored=True, **fields)
             yield
 
     def _record(self, after: Decisions, at: float) -> Iterator[None]:
@@ -191,14 +209,15 @@ class Recorder:
             if isinstance(change, Transitions):
                 moved.append(change)
             elif isinstance(change, Edit):
-                self._history.add_edit(change, at)
+                with self._part.isolated(f"edit of {change.policy.key}"):
+                    self._history.add_edit(change, at)
             else:
                 yield
             if moved and len(moved) + len(moved[-1].moves) > _TOGETHER:
-                yield from self._history.add_transitions(moved, at)
+                yield from self._moved(moved, at)
                 moved.clear()
                 yield
-        yield from self._history.add_transitions(moved, at)
+        yield from self._moved(moved, at)
         yield
         self._history.forget(self._wall())
         self._metrics.size.set(self._history.size + self._series.size)
@@ -206,10 +225,14 @@ class Recorder:
         self._metrics.dropped.inc(self._history.dropped - self._dropped)
         self._dropped = self._history.dropped
 
+    def _moved(self, moved: list[Transitions], at: float) -> Iterator[None]:
+        """Record some transitions; they alone are left out if that raises."""
+        yield from self._part.steps("transitions", self._history.add_transitions(moved, at))
+
     async def sample(self) -> None:
         """Sample the readings of the newest decisions every few seconds, until cancelled."""
         while True:
-            await unhurried(self._series.sample(self._before, self._wall()))
+            await unhurried(self._series.sample(self._before, self._wall(), self._part))
             await asyncio.sleep(_SAMPLES)
 
     def acted(self, action: Acted) -> None:

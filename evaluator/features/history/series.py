@@ -6,14 +6,17 @@ significant digits. Metrics are kept in the order of their names as far as `size
 
 from collections import deque
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
+from evaluator.core.policy.evaluate import MetricTable
 
 MINUTE = 60.0
 MOST = 360
@@ -151,8 +154,8 @@ class Series:
         """Bytes."""
         return sum(metric.size for metric in self._metrics.values()) + _SLOT * len(self._slots)
 
-    def sample(self, decisions: Decisions, at: float) -> Iterator[None]:
-        """Take over the readings of some decisions at a time (Unix seconds), in steps of a metric."""
+    def sample(self, decisions: Decisions, at: float, guard: Guard = UNGUARDED) -> Iterator[None]:
+        """Take over the readings of some decisions at a time (Unix seconds), in steps of a metric; `guard`: of each."""
         table = decisions.table
         if (number := int(at // MINUTE)) != self._minute:
             yield from self._end_minute(number)
@@ -162,10 +165,14 @@ class Series:
             del self._metrics[name]
             yield
         for name in wanted:
-            if name not in self._metrics:
-                self._metrics[name] = _Metric(self._width)
-            self._metrics[name].add(table.prepared[name].values, self._positions)
+            guard.run(name, partial(self._add, name, table), None)
             yield
+
+    def _add(self, name: str, table: MetricTable) -> None:
+        """Take over the readings of a metric."""
+        if name not in self._metrics:
+            self._metrics[name] = _Metric(self._width)
+        self._metrics[name].add(table.prepared[name].values, self._positions)
 
     @property
     def _width(self) -> int:

@@ -8,11 +8,12 @@ from functools import partial
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter
 
+from evaluator.core.guard import Guard
 from evaluator.core.metrics import PolicyGauge
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import Node
-from evaluator.core.model.node_index import NodeMask, union
-from evaluator.core.policy.decide import Decisions
+from evaluator.core.model.node_index import NodeIndex, NodeMask, union
+from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments
 from evaluator.core.policy.strategies import COMPLIANCE
 from evaluator.core.readings.reported import CauseOf, no_cause
@@ -86,6 +87,7 @@ class Transitions:
         self._kube = context.kube
         self._cluster = context.cluster
         self._decider = context.decider
+        self._part = context.isolation.part("verdicts of the memory")
         self._memories = memories
         self._wall = wall
         self._cause_of = cause_of
@@ -98,7 +100,7 @@ class Transitions:
         known = self._decided_on
         if known is None or known[0] is not decisions or known[1] != counting:
             self._decided_on = decisions, counting
-            assigned = _verdicts(decisions, self._memories)
+            assigned = _verdicts(decisions, self._memories, self._part)
             self._verdicts = LabelAssignments(decisions.table.nodes, assigned)
         return self._verdicts
 
@@ -155,19 +157,33 @@ def _key(name: str) -> PolicyKey:
     return PolicyKey(namespace, policy)
 
 
-def _verdicts(decisions: Decisions, memories: Memories) -> tuple[LabelAssignment, ...]:
-    """Return the nodes that violate each policy with a memory, and those without a verdict: all, of one that does not count."""
-    found = []
+def _verdicts(
+    decisions: Decisions, memories: Memories, guard: Guard
+) -> tuple[LabelAssignment, ...]:
+    """Return the nodes that violate each policy with a memory, and those without a verdict: all, of one that does not count.
+
+    `guard` takes what one policy raises: then no node has a verdict of it.
+    """
+    found: list[LabelAssignment] = []
     nodes, counting = decisions.table.nodes, memories.counting
     for key in sorted(memories.half_lives.keys() & decisions.policies.keys()):
-        if key not in counting:
-            found.append(LabelAssignment(str(key), _UNDECIDED, NodeMask(nodes, nodes.all)))
-            continue
-        decision = decisions.policies[key]
-        states = [decision.states[name] for name in COMPLIANCE if name in decision.states]
-        violated = union((state.found.violated for state in states), nodes)
-        undecided = np.zeros(len(nodes), bool)
-        undecided[nodes.find(sorted(decision.unreported))] = True
-        found.append(LabelAssignment(str(key), _VIOLATED, NodeMask(nodes, violated)))
-        found.append(LabelAssignment(str(key), _UNDECIDED, NodeMask(nodes, undecided & ~violated)))
+        none = (LabelAssignment(str(key), _UNDECIDED, NodeMask(nodes, nodes.all)),)
+        if key in counting:
+            assign = partial(_assigned, decisions.policies[key], nodes)
+            found += guard.run(str(key), assign, none)
+        else:
+            found += none
     return tuple(found)
+
+
+def _assigned(decision: Decision, nodes: NodeIndex) -> tuple[LabelAssignment, ...]:
+    """Return the nodes that violate a policy, and those without a verdict."""
+    states = [decision.states[name] for name in COMPLIANCE if name in decision.states]
+    violated = union((state.found.violated for state in states), nodes)
+    undecided = np.zeros(len(nodes), bool)
+    undecided[nodes.find(sorted(decision.unreported))] = True
+    name = str(decision.policy.key)
+    return (
+        LabelAssignment(name, _VIOLATED, NodeMask(nodes, violated)),
+        LabelAssignment(name, _UNDECIDED, NodeMask(nodes, undecided & ~violated)),
+    )

@@ -31,6 +31,7 @@ from evaluator.features.requeue.plan import (
 )
 from plimsoll import logs, rfc3339
 from plimsoll.backoff import Backoff
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
@@ -109,6 +110,7 @@ class RequeueController:
         self._readmitted: dict[PolicyKey, ReadmittedNodes] = {}
         self._states: dict[PolicyKey, _PolicyState] = {}
         self._last_round = -math.inf
+        self._not_requeued = RateLimitedLogger(log)
 
     def decided(self) -> None:
         """Compare the new decisions with the previous ones, and plan soon."""
@@ -182,7 +184,8 @@ class RequeueController:
         version = waiting.version(key)
         if state.version != version:
             state = _PolicyState(
-                version, requeue.find_rejected(waiting.pods_of(key), state.refused, now)
+                version,
+                requeue.find_rejected(waiting.pods_of(key), state.refused, now, self._part),
             )
         if not state.refused:
             return state
@@ -202,17 +205,18 @@ class RequeueController:
             failure: KubeError | None = None
             with self._part.isolated(str(rejected.pod)):
                 failure = await self._requeue(rejected)
-            if failure is not None:
-                self._metrics.nudges.labels("error").inc()
-                delay = self._backoff.next()
-                log.warning(
-                    "pod not requeued, trying again",
-                    pod=str(rejected.pod),
-                    error=str(failure),
-                    delay=round(delay, 2),
-                )
+            if failure is None:
+                self._backoff.reset()
+                continue
+            self._metrics.nudges.labels("error").inc()
+            overloaded, least = failure.status in _OVERLOADED, failure.retry_after or 0.0
+            pod = str(rejected.pod)
+            delay = self._backoff.next() if overloaded else self._part.refused(pod, least)
+            self._not_requeued.log(
+                "pod not requeued, trying again", pod=pod, error=str(failure), delay=round(delay, 2)
+            )
+            if overloaded:
                 return delay
-            self._backoff.reset()
         return _PAUSE * len(plan.due)
 
     def _tried(self, candidates: Iterable[RequeueCandidate]) -> Iterable[RequeueCandidate]:
@@ -243,5 +247,7 @@ class RequeueController:
             self._states[before.policy] = replace(state, refused=refused, basis=())
 
 
+_OVERLOADED = {0, 429, 503}
+"""No response, or an API server that is busy: other pods wait, too. Any other refusal is about one pod."""
 _GONE = {404, 409, 422}
 """The pod was deleted, or another one has its name."""

@@ -175,22 +175,29 @@ RejectedPods = Mapping[str, RejectedPod]
 """Rejected pods by uid."""
 
 
-def find_rejected(pods: Iterable[Pod], known: RejectedPods, now: float) -> dict[str, RejectedPod]:
-    """Return the pods waiting because of a policy, with their known state."""
+def find_rejected(
+    pods: Iterable[Pod], known: RejectedPods, now: float, guard: Guard = UNGUARDED
+) -> dict[str, RejectedPod]:
+    """Return the pods waiting because of a policy, with their known state. `guard`: of each pod."""
     rejected_pods: dict[str, RejectedPod] = {}
     for pod in pods:
-        policy, text = _rejection(pod)
-        if policy is None:
-            continue
-        uid = pod.metadata.uid
-        rejected = known.get(uid) or RejectedPod(pod, policy, "", now)
-        if (rejected.policy, rejected.text) != (policy, text):
-            rejected = replace(rejected, policy=policy, text=text, since=now)
-        # Another replica, or this one before a restart, may have requeued it.
-        if rejected.requeued < (at := _requeued_at(pod)) < now + _SKEW:
-            rejected = rejected.after_requeue(at)
-        rejected_pods[uid] = replace(rejected, pod=pod)
+        find = partial(_rejected, pod, known, now)
+        if (rejected := guard.run(f"rejection of {pod}", find, None)) is not None:
+            rejected_pods[pod.metadata.uid] = rejected
     return rejected_pods
+
+
+def _rejected(pod: Pod, known: RejectedPods, now: float) -> RejectedPod | None:
+    policy, text = _rejection(pod)
+    if policy is None:
+        return None
+    rejected = known.get(pod.metadata.uid) or RejectedPod(pod, policy, "", now)
+    if (rejected.policy, rejected.text) != (policy, text):
+        rejected = replace(rejected, policy=policy, text=text, since=now)
+    # Another replica, or this one before a restart, may have requeued it.
+    if rejected.requeued < (at := _requeued_at(pod)) < now + _SKEW:
+        rejected = rejected.after_requeue(at)
+    return replace(rejected, pod=pod)
 
 
 def _rejection(pod: Pod) -> tuple[PolicyKey | None, str]:

@@ -4,13 +4,13 @@ They are not requested from agents or other sources. The strategy states of a po
 requests; for a pod with the policy, they are computed again.
 """
 
-import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
 import numpy as np
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.arrays import Bools, Floats
 from evaluator.core.model.node_index import NodeIndex, Reindex
 from evaluator.core.model.requests import PodView
@@ -19,7 +19,6 @@ from evaluator.core.readings.column import NEVER, Column, unknown
 from evaluator.core.readings.merged import Readings, ReadingsView
 from evaluator.features.scorers.plugin import ClusterSnapshot, Scorer, ScorerResult
 
-log = logging.getLogger(__name__)
 REFRESH = 5.0
 """Seconds between evaluations of derived metrics without other changes: pods that are bound cause no decision."""
 RETRY = 0.2
@@ -74,11 +73,15 @@ def measured(metrics: frozenset[str]) -> frozenset[str]:
 
 
 def values(
-    names: Iterable[str], scorers: Mapping[str, Scorer], view: ClusterSnapshot, pod: PodView
+    names: Iterable[str],
+    scorers: Mapping[str, Scorer],
+    view: ClusterSnapshot,
+    pod: PodView,
+    guard: Guard = UNGUARDED,
 ) -> dict[str, Floats]:
     """Return derived metrics for a pod over the nodes of a snapshot, NaN if unknown; those of disabled scorers are left out.
 
-    Runs each scorer once. Raises DerivedMetricError.
+    Runs each scorer once; `guard` notes what one raises. Raises DerivedMetricError.
     """
     results: dict[str, ScorerResult] = {}
     by_name = {}
@@ -88,18 +91,22 @@ def values(
         if scorer is None:
             continue
         if metric.scorer not in results:
-            results[metric.scorer] = _result(metric.scorer, scorer, view, pod)
+            results[metric.scorer] = _result(metric.scorer, scorer, view, pod, guard)
         by_name[name] = metric.read(results[metric.scorer])
     return by_name
 
 
-def _result(name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView) -> ScorerResult:
+def _result(
+    name: str, scorer: Scorer, view: ClusterSnapshot, pod: PodView, guard: Guard
+) -> ScorerResult:
     """Return a scorer's result; a failing scorer must not end the decisions of other policies."""
     try:
-        return scorer.score(view, pod)
+        found = scorer.score(view, pod)
     except Exception as error:
-        log.exception("scorer %s failed", name)
+        guard.failed(name)
         raise DerivedMetricError(f"scorer {name} failed: {type(error).__name__}") from error
+    guard.succeeded(name)
+    return found
 
 
 def no_snapshot() -> ClusterSnapshot | None:
@@ -109,10 +116,11 @@ def no_snapshot() -> ClusterSnapshot | None:
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """The inputs of derived metrics: scorers by name, and the snapshot source."""
+    """The inputs of derived metrics: scorers by name, and the snapshot source; `guard` notes what a scorer raises."""
 
     scorers: Mapping[str, Scorer] = field(default_factory=dict)
     snapshot: SnapshotSource = no_snapshot
+    guard: Guard = UNGUARDED
 
 
 OFF = Scoring()
@@ -141,6 +149,7 @@ class ScorerMetrics(ReadingsView):
         super().__init__(readings)
         self._scorers = scoring.scorers
         self._snapshot = scoring.snapshot
+        self._guard = scoring.guard
         self._known = known or _Known()
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
@@ -170,7 +179,7 @@ class ScorerMetrics(ReadingsView):
 
     def _over(self, readings: Readings) -> Readings:
         """Return the same view of a snapshot: derived metrics are those of the scorers' one when the first is read."""
-        scoring = Scoring(self._scorers, cache(self._snapshot))
+        scoring = Scoring(self._scorers, cache(self._snapshot), self._guard)
         return ScorerMetrics(readings, scoring, known=self._known)
 
     def _current(self, metric: str, view: ClusterSnapshot) -> Floats:
@@ -181,7 +190,7 @@ class ScorerMetrics(ReadingsView):
         if metric not in known:
             scorer = DERIVED_METRICS[metric].scorer
             siblings = [name for name, other in DERIVED_METRICS.items() if other.scorer == scorer]
-            known.update(values(siblings, self._scorers, view, NO_REQUESTS))
+            known.update(values(siblings, self._scorers, view, NO_REQUESTS, self._guard))
         return known[metric]
 
     def _inputs(self, scorer: str, nodes: Sequence[str], now: float) -> tuple[Bools, Floats]:

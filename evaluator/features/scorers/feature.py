@@ -9,6 +9,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
+from evaluator.core.isolation import Part
 from evaluator.core.loop.loop import DecisionParts
 from evaluator.core.model.pod import Pod
 from evaluator.core.model.pod_record import Key
@@ -51,6 +52,7 @@ class ScorerHost:
         *,
         inventory: PodCache,
         rewards: Callable[[], Rewards],
+        part: Callable[[str], Part],
     ) -> None:
         self._options = options
         self.metrics_used = frozenset(
@@ -60,15 +62,21 @@ class ScorerHost:
         self._metrics = metrics
         self.inventory = inventory
         self._snapshotter = Snapshotter(
-            cluster, self.inventory, readings, metrics=self.metrics_used, rewards=rewards
+            cluster,
+            self.inventory,
+            readings,
+            metrics=self.metrics_used,
+            rewards=rewards,
+            guard=part("snapshots of scorers"),
         )
         self._runner = ScorerRunner(
             scorers,
             self._snapshotter,
             metrics,
             demands=options.no_demands,
+            part=part("scorers"),
         )
-        self.scoring = Scoring(scorers, self._snapshotter.known)
+        self.scoring = Scoring(scorers, self._snapshotter.known, part("derived metrics"))
         """Derived metrics of the scorers, for rules of policies."""
         self._per_pod = PerPodDecisions(self.scoring)
 
@@ -119,6 +127,7 @@ class _Learned:
                 namespace=core.namespace,
                 name=REWARD_CONFIG_MAP,
                 is_leader=core.fence.is_leader,
+                part=core.isolation.part("rewards"),
             )
 
     def reactions(self) -> tuple[Reaction, ...]:
@@ -183,6 +192,7 @@ def wire(core: Core, options: ScorerOptions) -> Wired:
         metrics,
         inventory=inventory,
         rewards=learned.current,
+        part=core.isolation.part,
     )
     parts = DecisionParts(
         layer=partial(ScorerMetrics, scoring=host.scoring), required=host.metrics_used

@@ -15,9 +15,11 @@ import heapq
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from functools import partial
 from typing import Any, Protocol
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model.pod_record import PodRecord
@@ -39,6 +41,8 @@ PAUSE = 30.0
 """Seconds between two writes: the values change with every pod that starts or ends."""
 _REST = 1.0
 """Seconds between two updates: each invalidates the snapshots of scorers."""
+_ROUND = "the values"
+"""What a round is called in the log."""
 _MOST_WAITING = 100_000
 """Outcomes kept while the ConfigMap cannot be read; then the oldest are dropped."""
 
@@ -173,7 +177,9 @@ class RewardController:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("rewards")
         self._store = store
         self._meta = {"namespace": namespace, "name": name}
         self._nodes = nodes
@@ -202,7 +208,9 @@ class RewardController:
     async def run(self) -> None:
         """Learn and write until cancelled."""
         while True:
-            await self.round()
+            if not self._part.is_resting(_ROUND):
+                with self._part.isolated(_ROUND):
+                    await self.round()
             await asyncio.sleep(_REST)
 
     async def round(self) -> None:
@@ -221,7 +229,7 @@ class RewardController:
         after = before.among(nodes) if (nodes := self._nodes()) else before
         outcomes = [*self._waiting, *self._rewarding.due(now)]
         self._waiting.clear()
-        after = after.learned(outcomes)
+        after = self._after(after, outcomes)
         if after != before:
             self.rewards = after
         if after.dropped > before.dropped:
@@ -230,6 +238,15 @@ class RewardController:
                 kinds=after.dropped - before.dropped,
                 left=len(after.kinds),
             )
+
+    def _after(self, before: Rewards, outcomes: Sequence[PodOutcome]) -> Rewards:
+        """Return the rewards after some outcomes; without those that raise."""
+        if (after := self._part.run("outcomes", partial(before.learned, outcomes), None)) is None:
+            after = before
+            for one in outcomes:
+                learn = partial(after.learned, [one])
+                after = self._part.run(f"outcome of {one.kind} on {one.node}", learn, after)
+        return after
 
     async def _load(self) -> None:
         try:

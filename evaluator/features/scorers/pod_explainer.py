@@ -45,6 +45,7 @@ class PerPodDecisions:
 
     def __init__(self, scoring: Scoring) -> None:
         self._scorers = scoring.scorers
+        self._guard = scoring.guard
         self._snapshot = scoring.snapshot
         self._of: tuple[Decisions, ClusterSnapshot] | None = None
         self._known: dict[_RequestKey, Decision] = {}
@@ -60,7 +61,7 @@ class PerPodDecisions:
         key = _request_key(decision, pod)
         evaluated = self._known.get(key)
         if evaluated is None:
-            values = derived.values(sorted(metrics), self._scorers, cluster, pod)
+            values = derived.values(sorted(metrics), self._scorers, cluster, pod, self._guard)
             nodes = decisions.table.nodes
             over_nodes = {name: derived.over(v, cluster, nodes) for name, v in values.items()}
             if len(self._known) >= MOST_REMEMBERED:

@@ -13,6 +13,7 @@ from typing import Protocol
 import numpy as np
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.model.node_index import NodeIndex, NodeScores
 from evaluator.core.model.requests import PodView
 from evaluator.core.model.resources import Amounts, Resource
@@ -25,10 +26,6 @@ from evaluator.features.scorers.plugin import (
     ScorerResult,
     Scores,
 )
-from plimsoll import logs
-from plimsoll.logs.ratelimited import RateLimitedLogger
-
-log = logs.get(__name__)
 
 _MOST_CACHED = 32
 """Cached results: about 0.5 MB each with 5,000 nodes."""
@@ -149,7 +146,9 @@ class ScorerRunner:
         *,
         demands: Demands,
         counting: str = "pigeon",
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("scorers")
         self.scorers = scorers
         self._snapshotter = snapshotter
         self._metrics = metrics
@@ -157,7 +156,6 @@ class ScorerRunner:
         self._counting = counting
         self._view: ClusterSnapshot | None = None
         self._cached: OrderedDict[Hashable, CachedResult] = OrderedDict()
-        self._failures = RateLimitedLogger(log, "exception", overflow="debug", rate=0.1, burst=3)
 
     @property
     def waiting_for(self) -> Sequence[str]:
@@ -203,10 +201,10 @@ class ScorerRunner:
         try:
             result = scorer.score(view, pod)
             check_result(result, scorer, len(view.nodes))
+            self._part.succeeded(name)
             return result
         except Exception as error:
-            # A bug affects every pod: tracebacks are rate-limited, the request counter has all failures.
-            self._failures.log("scorer failed", scorer=name, pod=pod.name, error=str(error))
+            self._part.failed(name)
             raise ScorerError(f"scorer {name} failed: {type(error).__name__}") from error
 
 

@@ -8,12 +8,14 @@ readings are refreshed ten times a second.
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import NodeUsage, PodCache
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import NodeIndex, Positions, Reindex, fixed
@@ -46,7 +48,10 @@ class Snapshotter:
         metrics: Collection[str] = USAGE_METRICS,
         rewards: Callable[[], Rewards] = lambda: _NOTHING_LEARNED,
         clock: Callable[[], float] = time.monotonic,
+        guard: Guard = UNGUARDED,
     ) -> None:
+        """`guard` takes what one node or metric raises: it is then unknown."""
+        self._guard = guard
         self._cluster = cluster
         self._inventory = inventory
         self._readings = readings
@@ -105,12 +110,13 @@ class Snapshotter:
         """Return allocatable, annotations and requests, updated for the nodes at these positions."""
         view, usage = self._view, self._inventory.usage
         names = [view.nodes[position] for position in positions]
-        nodes = [self._cluster.nodes.objects[name] for name in names]
         held = [usage.get(name, _NO_USAGE) for name in names]
+        unknown: tuple[Sequence[float], Sequence[float]] = _NO_ALLOCATABLE, _NO_FIGURES
+        rows = [self._guard.run(name, partial(self._stated, name), unknown) for name in names]
         return {
-            "allocatable": _put(view.allocatable, RESOURCES, positions, map(_allocatable, nodes)),
+            "allocatable": _put(view.allocatable, RESOURCES, positions, (row for row, _ in rows)),
             "annotations": _put(
-                view.annotations, USAGE_ANNOTATIONS, positions, map(_figures, nodes)
+                view.annotations, USAGE_ANNOTATIONS, positions, (row for _, row in rows)
             ),
             "requested": _put(view.requested, RESOURCES, positions, (x.requested for x in held)),
             "recently_bound": _put(
@@ -121,14 +127,26 @@ class Snapshotter:
     def _read(self, nodes: NodeIndex, now: float) -> Mapping[str, Floats]:
         before, unreported = self._view.readings, False
         readings = {}
+        none = np.full(len(nodes), np.nan), False
         for metric in self._metrics:
-            column = self._readings.column(metric, nodes, now)
-            unreported |= bool(column.unreported.any())
-            values = np.where(column.usable, column.values, np.nan)
+            read = partial(self._values, metric, nodes, now)
+            values, missing = self._guard.run(metric, read, none)
+            unreported |= missing
             readings[metric] = _kept(before.get(metric), values)
         if self._cluster.nodes.synced:
             self._pending &= unreported
         return before if _same(readings, before) else readings
+
+    def _stated(self, name: str) -> tuple[Sequence[float], Sequence[float]]:
+        """Return what a node says of itself: allocatable resources and annotations."""
+        node = self._cluster.nodes.objects[name]
+        return _allocatable(node), _figures(node)
+
+    def _values(self, metric: str, nodes: NodeIndex, now: float) -> tuple[Floats, bool]:
+        """Return the usable readings of a metric, and whether a first report is missing."""
+        column = self._readings.column(metric, nodes, now)
+        values = np.where(column.usable, column.values, np.nan)
+        return values, bool(column.unreported.any())
 
     def _with(self, parts: Mapping[str, object]) -> ClusterSnapshot:
         """Replace these parts of the snapshot if any differs."""

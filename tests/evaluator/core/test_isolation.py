@@ -60,6 +60,23 @@ def test_object_that_raised_is_left_alone_longer_each_time_and_not_once_it_succe
     assert (part.failing, part.rest("a")) == (0, 0.0)
 
 
+def test_object_that_another_program_refuses_is_left_alone_and_is_no_error(
+    isolation, errors, clock
+):
+    part = isolation.part("writers")
+    rests = [part.refused("a") for _ in range(8)]
+    assert rests[0] <= 1.0 < rests[-1]
+    assert part.refused("b", least=400.0) == part.rest("b") == 400.0
+    assert errors.labels("writers")._value.get() == 0
+    for key in "abc":
+        part.refused(key)
+    part.run("d", lambda: fail("d"), None)
+    clock.now += 2 * MINUTE
+    assert isolation.stuck() == [], "refusals are not the fault of this replica"
+    part.succeeded("a")
+    assert part.rest("a") == 0.0
+
+
 def test_object_that_is_left_alone_is_not_attempted_until_its_time(isolation, clock):
     part, called = isolation.part("writers"), []
     part.attempt("a", lambda: fail("a"), None)

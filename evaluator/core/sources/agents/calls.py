@@ -15,6 +15,7 @@ class Code(StrEnum):
     """Status codes of gRPC with which calls are rejected."""
 
     ALREADY_EXISTS = "ALREADY_EXISTS"
+    INTERNAL = "INTERNAL"
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
     PERMISSION_DENIED = "PERMISSION_DENIED"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
+from evaluator.core.isolation import Part, uncounted
 from evaluator.core.loop.subscription import Subscriptions
 from evaluator.core.signals import (
     AgentRefused,
@@ -25,7 +26,7 @@ from evaluator.core.signals import (
     unheard,
 )
 from evaluator.core.sources.agents.authn import Authorizer, StreamRejection, is_node_name
-from evaluator.core.sources.agents.calls import Call, CallPort, Code, ServerOptions
+from evaluator.core.sources.agents.calls import Call, CallEndedError, CallPort, Code, ServerOptions
 from evaluator.core.sources.agents.limits import AgentLimits, share_of_descriptors
 from evaluator.core.sources.agents.stream import (
     AgentStream,
@@ -87,7 +88,9 @@ class AgentServer:
         limits: AgentLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        part: Part | None = None,
     ) -> None:
+        self._part = part or uncounted("agents")
         self._store = store
         self._subscriptions = subscriptions
         self._interval_ms = max(1, round(interval * 1000))
@@ -151,7 +154,7 @@ class AgentServer:
         except MalformedReportError as error:
             node, refusal = "", StreamRejection(Code.INVALID_ARGUMENT, str(error))
         if refusal is None:
-            refusal = await self._serve_stream(node, call)
+            refusal = await self._isolated(node, call)
         if refusal is not None:
             self._log.log(
                 "agent rejected",
@@ -162,6 +165,17 @@ class AgentServer:
             )
             self._publish(AgentRefused(refusal.code))
             await call.abort(refusal.code, refusal.sentence)
+
+    async def _isolated(self, node: str, call: Call) -> StreamRejection | None:
+        """Serve an authorized stream; one of which anything raises ends, and begins anew with a full report."""
+        try:
+            refusal = await self._serve_stream(node, call)
+        except CallEndedError:
+            raise
+        except Exception:  # noqa: BLE001 (isolated)
+            self._part.failed(node)
+            return StreamRejection(Code.INTERNAL, "an internal error: the evaluator's log has it")
+        return refusal
 
     async def _introduction(self, call: Call) -> telemetry_pb2.Report | None:
         """Return the first message, or None if the timeout expires. Raises MalformedReportError."""
@@ -209,6 +223,7 @@ class AgentServer:
             self._publish(ProblemsReported(node, delta.problems))
         if delta.causes is not None:
             self._publish(CausesReported(node, delta.causes))
+        self._part.succeeded(node)
 
     def acknowledged(self, node: str) -> None:
         """Send the acknowledgements of a node to its agent, because they have changed."""
@@ -231,7 +246,8 @@ class AgentServer:
             await self._subscriptions.after(self._requested.generation)
             self._requested = self._serialized()
             for number, stream in enumerate(self._registry.current, start=1):
-                stream.send(self._requested_of(stream.node))
+                with self._part.isolated(f"subscription of {stream.node}"):
+                    stream.send(self._requested_of(stream.node))
                 if number % _BATCH == 0:
                     await asyncio.sleep(0)
 

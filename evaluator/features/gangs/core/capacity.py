@@ -14,6 +14,7 @@ import numpy as np
 
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import NodeUsage, PodCache
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.arrays import Floats
 from evaluator.core.model.feasibility import NodesForPod, is_feasible
 from evaluator.core.model.names import PolicyKey
@@ -181,8 +182,14 @@ class CapacityTracker:
     """
 
     def __init__(
-        self, cluster: ClusterCache, inventory: PodCache, decisions: Callable[[], Decisions]
+        self,
+        cluster: ClusterCache,
+        inventory: PodCache,
+        decisions: Callable[[], Decisions],
+        guard: Guard = UNGUARDED,
     ) -> None:
+        """`guard` takes what one node raises: its amounts are then unknown, so that it takes no gang."""
+        self._guard = guard
         self._cluster = cluster
         self._inventory = inventory
         self._candidates = Eligibility(cluster, decisions)
@@ -207,8 +214,7 @@ class CapacityTracker:
         for _ in self.catching_up():
             pass
         for name in self._touched:
-            node = self._cluster.nodes.objects.get(name)
-            self._offered.change(name, node.status.others if node is not None else ())
+            self._guard.run(name, partial(self._offer, name), None)
         nodes, others = self._cluster.names, self._offered.names & self._requested.keys()
         resources = (*RESOURCES, *sorted(others))
         if resources != self._capacity.resources:
@@ -223,6 +229,11 @@ class CapacityTracker:
             self._count([name for name in self._touched if name in nodes.position])
             self._touched.clear()
         return self._capacity
+
+    def _offer(self, name: str) -> None:
+        """Take over the extended resources of a node."""
+        node = self._cluster.nodes.objects.get(name)
+        self._offered.change(name, node.status.others if node is not None else ())
 
     def node_changed(self, node: str) -> None:
         """Count a node again: its allocatable resources or its pods changed."""
@@ -259,8 +270,13 @@ class CapacityTracker:
             return
         capacity, usage = self._capacity, self._inventory.usage
         others = capacity.resources[len(RESOURCES) :]
-        whole = self._table(self._has(name, others) for name in names)
-        held = self._table(_held(usage.get(name, _NO_USAGE), others) for name in names)
+        nothing: Sequence[float] = (*_NO_ROOM, *(np.nan for _ in others))
+
+        def row(name: str) -> tuple[Sequence[float], Sequence[float]]:
+            return self._has(name, others), _held(usage.get(name, _NO_USAGE), others)
+
+        rows = [self._guard.run(name, partial(row, name), (nothing, nothing)) for name in names]
+        whole, held = self._table(row for row, _ in rows), self._table(row for _, row in rows)
         positions = capacity.nodes.find(names)
         free_now, whole_now = capacity.free.copy(), capacity.whole.copy()
         whole_now[:, positions] = whole

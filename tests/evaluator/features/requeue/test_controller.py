@@ -13,8 +13,10 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache import cluster
 from evaluator.core.cache.cluster import ClusterCache
+from evaluator.core.kube.client import Kube
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.resources import LINKED_PODS, NODES
+from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.pod import REQUEUED_AT
 from evaluator.core.policy.decide import Decision, Decisions
@@ -166,6 +168,29 @@ async def test_pod_deleted_meanwhile_is_no_error(api, world, until, add_rejected
     await until(lambda: world.counted("ok") == 1)
     assert await annotation(api, "next")
     assert world.counted("error") == 0
+
+
+@pytest.mark.parametrize("status", [403, 500])
+async def test_refusal_of_one_pod_costs_no_other_anything(
+    api, world, until, add_rejected_pod, monkeypatch, status
+):
+    usual, asked = Kube.annotate_pod, []
+
+    async def webhook(kube, namespace, name, *rest):
+        asked.append(name)
+        if name == "bad":
+            raise KubeError(status, "a webhook denied the request")
+        return await usual(kube, namespace, name, *rest)
+
+    monkeypatch.setattr(Kube, "annotate_pod", webhook)
+    for name in ("bad", "good", "late"):
+        await add_rejected_pod(name)
+    await until(lambda: len(refused(world)) == 3)
+    world.refuse("node-b")
+    await until(lambda: world.counted("ok") == 2)
+    assert asked.count("bad") == 1, "the others do not wait for it, nor does it try again at once"
+    await until(lambda: asked.count("bad") > 1)
+    assert {name for name in asked if name != "bad"} == {"good", "late"}
 
 
 async def test_failed_requeue_is_retried(stub_server, answer, connect, rng, background, until):
