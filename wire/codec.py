@@ -42,6 +42,8 @@ class Snapshot:
     unread: frozenset[str] = frozenset()
     causes: Mapping[str, str] = field(default_factory=dict)
     """What values come from, for metrics that say so."""
+    never_had: frozenset[str] = frozenset()
+    """Absent metrics that the agent looked for, and that the node has not had since the agent started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +68,8 @@ class Delta:
     """The problems of the node; None: as reported before."""
     causes: Mapping[str, str] | None = None
     """What the values of metrics come from; None: as reported before."""
+    never_had: frozenset[str] = frozenset()
+    """Those of `absent` that the agent looked for, and that the node has not had since the agent started."""
 
 
 def encode(
@@ -84,13 +88,19 @@ def encode(
                 report.several.add(index=index, samples=now.several[name])
         elif name in now.unread:
             report.unread.append(index)
-        elif (
-            report.full or name in before.values or name in before.several or name in before.unread
-        ):
+        elif report.full or not _as_absent(name, now, before):
             report.absent.append(index)
+            if name in now.never_had:
+                report.never_had.append(index)
     if now.causes != before.causes:
         _add_causes(report, metrics, now.causes)
     return report
+
+
+def _as_absent(name: str, now: Snapshot, before: Snapshot) -> bool:
+    """Return whether an absent metric was absent before, for the same reason."""
+    known = name in before.values or name in before.several or name in before.unread
+    return not known and (name in now.never_had) == (name in before.never_had)
 
 
 def _add_causes(report: pb.Report, metrics: Sequence[str], causes: Mapping[str, str]) -> None:
@@ -192,6 +202,7 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         raise MalformedReportError("a metric that is named more than once")
     if report.full:
         absent += [name for name in metrics if name not in named]
+    never_had = _never_had(report, metrics, absent)
     return Delta(
         values,
         absent,
@@ -202,7 +213,21 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
         _failing_rules(report),
         _problems(report),
         _causes(report, metrics),
+        never_had,
     )
+
+
+def _never_had(
+    report: pb.Report, metrics: Sequence[str], absent: Sequence[str]
+) -> frozenset[str]:
+    if not report.never_had:
+        return frozenset()
+    if len(report.never_had) > len(metrics) or max(report.never_had) >= len(metrics):
+        raise MalformedReportError(f"an index beyond the {len(metrics)} metrics subscribed to")
+    found = frozenset(metrics[i] for i in report.never_had)
+    if len(found) < len(report.never_had) or not found.issubset(absent):
+        raise MalformedReportError("a metric that the node never had and that is not absent, or named twice")
+    return found
 
 
 def _similar(report: pb.Report, metrics: Sequence[str]) -> dict[str, tuple[str, ...]]:

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14wire/telemetry.proto\x12\x15plimsoll.telemetry.v1\"\x98\x01\n\x0cSubscription\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x13\n\x0binterval_ms\x18\x03 \x01(\r\x12\x10\n\x08patterns\x18\x04 \x03(\t\x12<\n\x0c\x61\x63knowledged\x18\x05 \x03(\x0b\x32&.plimsoll.telemetry.v1.Acknowledgement\"+\n\x0f\x41\x63knowledgement\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x01\"\xa7\x03\n\x06Report\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x15\n\ragent_version\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x0f\n\x07indices\x18\x05 \x03(\r\x12\x0e\n\x06values\x18\x06 \x03(\x01\x12\x0e\n\x06\x61\x62sent\x18\x07 \x03(\r\x12/\n\x07several\x18\x08 \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Several\x12\x0e\n\x06unread\x18\t \x03(\r\x12/\n\x07similar\x18\n \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Similar\x12\x10\n\x08matching\x18\x0b \x03(\t\x12:\n\rfailing_rules\x18\x0c \x01(\x0b\x32#.plimsoll.telemetry.v1.FailingRules\x12\x31\n\x08problems\x18\r \x01(\x0b\x32\x1f.plimsoll.telemetry.v1.Problems\x12-\n\x06\x63\x61uses\x18\x0e \x01(\x0b\x32\x1d.plimsoll.telemetry.v1.Causes\"6\n\x06\x43\x61uses\x12,\n\x06\x63\x61uses\x18\x01 \x03(\x0b\x32\x1c.plimsoll.telemetry.v1.Cause\"$\n\x05\x43\x61use\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\"|\n\x08Problems\x12;\n\nconditions\x18\x01 \x03(\x0b\x32\'.plimsoll.telemetry.v1.ProblemCondition\x12\x33\n\x06\x65vents\x18\x02 \x03(\x0b\x32#.plimsoll.telemetry.v1.ProblemEvent\"`\n\x10ProblemCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tive\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\r\n\x05since\x18\x05 \x01(\x01\"N\n\x0cProblemEvent\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05times\x18\x04 \x01(\r\")\n\x07Several\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0f\n\x07samples\x18\x02 \x01(\r\"\'\n\x07Similar\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05names\x18\x02 \x03(\t\"O\n\x0c\x46\x61ilingRules\x12\x31\n\x05rules\x18\x01 \x03(\x0b\x32\".plimsoll.telemetry.v1.FailingRule\x12\x0c\n\x04more\x18\x02 \x01(\r\"g\n\x0b\x46\x61ilingRule\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0c\n\x04rule\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0f\n\x07seconds\x18\x06 \x01(\r2]\n\tTelemetry\x12P\n\x06Stream\x12\x1d.plimsoll.telemetry.v1.Report\x1a#.plimsoll.telemetry.v1.Subscription(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14wire/telemetry.proto\x12\x15plimsoll.telemetry.v1\"\x98\x01\n\x0cSubscription\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x0f\n\x07metrics\x18\x02 \x03(\t\x12\x13\n\x0binterval_ms\x18\x03 \x01(\r\x12\x10\n\x08patterns\x18\x04 \x03(\t\x12<\n\x0c\x61\x63knowledged\x18\x05 \x03(\x0b\x32&.plimsoll.telemetry.v1.Acknowledgement\"+\n\x0f\x41\x63knowledgement\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\n\n\x02\x61t\x18\x02 \x01(\x01\"\xba\x03\n\x06Report\x12\x11\n\tnode_name\x18\x01 \x01(\t\x12\x15\n\ragent_version\x18\x02 \x01(\t\x12\x12\n\ngeneration\x18\x03 \x01(\x04\x12\x0c\n\x04\x66ull\x18\x04 \x01(\x08\x12\x0f\n\x07indices\x18\x05 \x03(\r\x12\x0e\n\x06values\x18\x06 \x03(\x01\x12\x0e\n\x06\x61\x62sent\x18\x07 \x03(\r\x12/\n\x07several\x18\x08 \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Several\x12\x0e\n\x06unread\x18\t \x03(\r\x12/\n\x07similar\x18\n \x03(\x0b\x32\x1e.plimsoll.telemetry.v1.Similar\x12\x10\n\x08matching\x18\x0b \x03(\t\x12:\n\rfailing_rules\x18\x0c \x01(\x0b\x32#.plimsoll.telemetry.v1.FailingRules\x12\x31\n\x08problems\x18\r \x01(\x0b\x32\x1f.plimsoll.telemetry.v1.Problems\x12-\n\x06\x63\x61uses\x18\x0e \x01(\x0b\x32\x1d.plimsoll.telemetry.v1.Causes\x12\x11\n\tnever_had\x18\x0f \x03(\r\"6\n\x06\x43\x61uses\x12,\n\x06\x63\x61uses\x18\x01 \x03(\x0b\x32\x1c.plimsoll.telemetry.v1.Cause\"$\n\x05\x43\x61use\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0c\n\x04text\x18\x02 \x01(\t\"|\n\x08Problems\x12;\n\nconditions\x18\x01 \x03(\x0b\x32\'.plimsoll.telemetry.v1.ProblemCondition\x12\x33\n\x06\x65vents\x18\x02 \x03(\x0b\x32#.plimsoll.telemetry.v1.ProblemEvent\"`\n\x10ProblemCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06\x61\x63tive\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\r\n\x05since\x18\x05 \x01(\x01\"N\n\x0cProblemEvent\x12\x0e\n\x06source\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x0f\n\x07message\x18\x03 \x01(\t\x12\r\n\x05times\x18\x04 \x01(\r\")\n\x07Several\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0f\n\x07samples\x18\x02 \x01(\r\"\'\n\x07Similar\x12\r\n\x05index\x18\x01 \x01(\r\x12\r\n\x05names\x18\x02 \x03(\t\"O\n\x0c\x46\x61ilingRules\x12\x31\n\x05rules\x18\x01 \x03(\x0b\x32\".plimsoll.telemetry.v1.FailingRule\x12\x0c\n\x04more\x18\x02 \x01(\r\"g\n\x0b\x46\x61ilingRule\x12\x0c\n\x04\x66ile\x18\x01 \x01(\t\x12\r\n\x05group\x18\x02 \x01(\t\x12\x0c\n\x04rule\x18\x03 \x01(\t\x12\x0e\n\x06reason\x18\x04 \x01(\t\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\x0f\n\x07seconds\x18\x06 \x01(\r2]\n\tTelemetry\x12P\n\x06Stream\x12\x1d.plimsoll.telemetry.v1.Report\x1a#.plimsoll.telemetry.v1.Subscription(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,25 +36,25 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_ACKNOWLEDGEMENT']._serialized_start=202
   _globals['_ACKNOWLEDGEMENT']._serialized_end=245
   _globals['_REPORT']._serialized_start=248
-  _globals['_REPORT']._serialized_end=671
-  _globals['_CAUSES']._serialized_start=673
-  _globals['_CAUSES']._serialized_end=727
-  _globals['_CAUSE']._serialized_start=729
-  _globals['_CAUSE']._serialized_end=765
-  _globals['_PROBLEMS']._serialized_start=767
-  _globals['_PROBLEMS']._serialized_end=891
-  _globals['_PROBLEMCONDITION']._serialized_start=893
-  _globals['_PROBLEMCONDITION']._serialized_end=989
-  _globals['_PROBLEMEVENT']._serialized_start=991
-  _globals['_PROBLEMEVENT']._serialized_end=1069
-  _globals['_SEVERAL']._serialized_start=1071
-  _globals['_SEVERAL']._serialized_end=1112
-  _globals['_SIMILAR']._serialized_start=1114
-  _globals['_SIMILAR']._serialized_end=1153
-  _globals['_FAILINGRULES']._serialized_start=1155
-  _globals['_FAILINGRULES']._serialized_end=1234
-  _globals['_FAILINGRULE']._serialized_start=1236
-  _globals['_FAILINGRULE']._serialized_end=1339
-  _globals['_TELEMETRY']._serialized_start=1341
-  _globals['_TELEMETRY']._serialized_end=1434
+  _globals['_REPORT']._serialized_end=690
+  _globals['_CAUSES']._serialized_start=692
+  _globals['_CAUSES']._serialized_end=746
+  _globals['_CAUSE']._serialized_start=748
+  _globals['_CAUSE']._serialized_end=784
+  _globals['_PROBLEMS']._serialized_start=786
+  _globals['_PROBLEMS']._serialized_end=910
+  _globals['_PROBLEMCONDITION']._serialized_start=912
+  _globals['_PROBLEMCONDITION']._serialized_end=1008
+  _globals['_PROBLEMEVENT']._serialized_start=1010
+  _globals['_PROBLEMEVENT']._serialized_end=1088
+  _globals['_SEVERAL']._serialized_start=1090
+  _globals['_SEVERAL']._serialized_end=1131
+  _globals['_SIMILAR']._serialized_start=1133
+  _globals['_SIMILAR']._serialized_end=1172
+  _globals['_FAILINGRULES']._serialized_start=1174
+  _globals['_FAILINGRULES']._serialized_end=1253
+  _globals['_FAILINGRULE']._serialized_start=1255
+  _globals['_FAILINGRULE']._serialized_end=1358
+  _globals['_TELEMETRY']._serialized_start=1360
+  _globals['_TELEMETRY']._serialized_end=1453
 # @@protoc_insertion_point(module_scope)

@@ -29,7 +29,7 @@ class Acknowledgement(_message.Message):
     def __init__(self, type: _Optional[str] = ..., at: _Optional[float] = ...) -> None: ...
 
 class Report(_message.Message):
-    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules", "problems", "causes")
+    __slots__ = ("node_name", "agent_version", "generation", "full", "indices", "values", "absent", "several", "unread", "similar", "matching", "failing_rules", "problems", "causes", "never_had")
     NODE_NAME_FIELD_NUMBER: _ClassVar[int]
     AGENT_VERSION_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,7 @@ class Report(_message.Message):
     FAILING_RULES_FIELD_NUMBER: _ClassVar[int]
     PROBLEMS_FIELD_NUMBER: _ClassVar[int]
     CAUSES_FIELD_NUMBER: _ClassVar[int]
+    NEVER_HAD_FIELD_NUMBER: _ClassVar[int]
     node_name: str
     agent_version: str
     generation: int
@@ -58,7 +59,8 @@ class Report(_message.Message):
     failing_rules: FailingRules
     problems: Problems
     causes: Causes
-    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ..., problems: _Optional[_Union[Problems, _Mapping]] = ..., causes: _Optional[_Union[Causes, _Mapping]] = ...) -> None: ...
+    never_had: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, node_name: _Optional[str] = ..., agent_version: _Optional[str] = ..., generation: _Optional[int] = ..., full: _Optional[bool] = ..., indices: _Optional[_Iterable[int]] = ..., values: _Optional[_Iterable[float]] = ..., absent: _Optional[_Iterable[int]] = ..., several: _Optional[_Iterable[_Union[Several, _Mapping]]] = ..., unread: _Optional[_Iterable[int]] = ..., similar: _Optional[_Iterable[_Union[Similar, _Mapping]]] = ..., matching: _Optional[_Iterable[str]] = ..., failing_rules: _Optional[_Union[FailingRules, _Mapping]] = ..., problems: _Optional[_Union[Problems, _Mapping]] = ..., causes: _Optional[_Union[Causes, _Mapping]] = ..., never_had: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Causes(_message.Message):
     __slots__ = ("causes",)

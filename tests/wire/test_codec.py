@@ -11,13 +11,14 @@ from wire.codec import Delta, MalformedReportError, Snapshot
 
 METRICS = ("cpu", "health_metric", "memory", "pressure", "synthetic")
 
-# The state of one metric in one report: a value, several samples, unread, or absent (None).
+# The state of one metric in one report: a value, several samples, unread, absent (None), or absent since the agent's start.
 value = st.floats(allow_nan=True, allow_infinity=True)
 facts = st.one_of(
     st.none(),
     value,
     st.tuples(st.just("several"), st.integers(2, 2**31 - 1)),
     st.just("unread"),
+    st.just("never had"),
 )
 
 
@@ -28,6 +29,7 @@ def snapshots(draw):
         {m: fact for m, fact in found.items() if isinstance(fact, float)},
         {m: fact[1] for m, fact in found.items() if isinstance(fact, tuple)},
         frozenset(m for m, fact in found.items() if fact == "unread"),
+        never_had=frozenset(m for m, fact in found.items() if fact == "never had"),
     )
 
 
@@ -41,9 +43,10 @@ def decoded(wire, metrics=METRICS):
 
 
 def told(known, delta):
-    """The knowledge of a reader of all reports: metric → value, ("several", n) or "absent"; unread changes nothing."""
+    """The knowledge of a reader of all reports: metric → value, ("several", n), "absent" or "never had"; unread changes nothing."""
     known = dict(known)
     known |= dict.fromkeys(delta.absent, "absent")
+    known |= dict.fromkeys(delta.never_had, "never had")
     known |= {metric: ("several", count) for metric, count in delta.several.items()}
     known |= delta.values
     return known
@@ -66,7 +69,8 @@ def test_reader_of_all_reports_has_the_last_snapshot(rounds):
             if metric in now.unread:
                 continue
             several = now.several.get(metric)
-            fact = now.values.get(metric, ("several", several) if several else "absent")
+            absent = "never had" if metric in now.never_had else "absent"
+            fact = now.values.get(metric, ("several", several) if several else absent)
             assert same(known[metric], fact), metric
         last = now
 
@@ -75,7 +79,9 @@ def test_reader_of_all_reports_has_the_last_snapshot(rounds):
 def test_unchanged_report_names_only_what_is_still_unread(now):
     report = telemetry_pb2.Report.FromString(encoded(now, now))
     assert not report.full
-    assert not any((report.indices, report.values, report.several, report.absent))
+    assert not any(
+        (report.indices, report.values, report.several, report.absent, report.never_had)
+    )
     assert {METRICS[i] for i in report.unread} == now.unread
 
 
@@ -89,6 +95,28 @@ def test_absence_is_explicit_and_not_zero():
     delta = decoded(encoded(Snapshot(), Snapshot({"cpu": 1.0})))
     assert delta.values == {}
     assert list(delta.absent) == ["cpu"]
+
+
+def test_absence_since_the_start_of_the_agent_is_told_from_loss():
+    delta = decoded(encoded(Snapshot(never_had=frozenset({"cpu"}))))
+    assert (list(delta.never_had), set(delta.absent)) == (["cpu"], set(METRICS))
+    delta = decoded(encoded(Snapshot(), Snapshot({"cpu": 1.0})))
+    assert (list(delta.never_had), list(delta.absent)) == ([], ["cpu"])
+
+
+def test_absent_metric_is_named_again_when_the_reason_changes():
+    never = Snapshot(never_had=frozenset({"cpu"}))
+    delta = decoded(encoded(Snapshot(), never))
+    assert (list(delta.never_had), list(delta.absent)) == ([], ["cpu"])
+    delta = decoded(encoded(never, Snapshot()))
+    assert (list(delta.never_had), list(delta.absent)) == (["cpu"], ["cpu"])
+
+
+def test_agents_without_the_field_say_nothing_of_absent_metrics():
+    old = telemetry_pb2.Report.FromString(encoded(Snapshot(never_had=frozenset({"cpu"}))))
+    old.ClearField("never_had")
+    delta = decoded(old.SerializeToString())
+    assert (list(delta.never_had), set(delta.absent)) == ([], set(METRICS))
 
 
 def test_zero_is_a_value():
@@ -136,6 +164,15 @@ def report(**fields):
         (report(indices=[0], values=[1.0], absent=[0]), "more than once"),
         (report(indices=[0, 0], values=[1.0, 2.0]), "more than once"),
         (report(unread=[1], several=[{"index": 1, "samples": 2}]), "more than once"),
+        (report(absent=[0], never_had=[5]), "an index beyond the 5 metrics"),
+        (report(full=True, never_had=[0] * 6), "an index beyond the 5 metrics"),
+        (report(full=True, never_had=[0, 0]), "never had and that is not absent"),
+        (report(never_had=[0]), "never had and that is not absent"),
+        (report(full=True, unread=[0], never_had=[0]), "never had and that is not absent"),
+        (
+            report(full=True, indices=[0], values=[1.0], never_had=[0]),
+            "never had and that is not absent",
+        ),
     ],
 )
 def test_protocol_error_is_rejected_with_a_sentence(broken, sentence):
@@ -148,16 +185,19 @@ def test_protocol_error_is_rejected_with_a_sentence(broken, sentence):
     st.lists(value, max_size=6),
     st.lists(st.integers(0, 7), max_size=3),
     st.lists(st.integers(0, 7), max_size=3),
+    st.lists(st.integers(0, 7), max_size=3),
     st.booleans(),
 )
-def test_any_report_is_decoded_or_rejected(indices, values, absent, unread, full):
+def test_any_report_is_decoded_or_rejected(indices, values, absent, unread, never_had, full):
+    found = report(
+        indices=indices, values=values, absent=absent, unread=unread, never_had=never_had, full=full
+    )
     try:
-        delta = codec.decode(
-            report(indices=indices, values=values, absent=absent, unread=unread, full=full), METRICS
-        )
+        delta = codec.decode(found, METRICS)
     except MalformedReportError:
         return
     assert {*delta.values, *delta.absent, *delta.unread} <= set(METRICS)
+    assert {*delta.never_had} <= {*delta.absent}
 
 
 # The bytes that the first release sent. They must be decoded forever: agents and evaluators are upgraded separately.
