@@ -10,6 +10,15 @@ def candidates(metric: str) -> tuple[str, str]:
     return metric, PREFIX + metric
 
 
+PARTS = ("_bucket", "_sum", "_count")
+"""Suffixes of the samples of histograms and summaries."""
+
+
+def families_of(series: str) -> list[str]:
+    """Return the families that may have samples of this name: those of histograms and summaries have one of `PARTS`."""
+    return [series, *(series.removesuffix(part) for part in PARTS if series.endswith(part))]
+
+
 def similar(metric: str, names: NearNames, most: int) -> list[str]:
     """Return up to `most` names similar to a metric's; `names` are series without the prefix, which the metric may have."""
     prefix = PREFIX if metric.startswith(PREFIX) else ""

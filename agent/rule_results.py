@@ -29,6 +29,13 @@ class RuleResults(Protocol):
         """Return recorded metrics without a result, whose value is unknown."""
         ...
 
+    def lacks_input(self, series: Sequence[str]) -> bool | None:
+        """Return whether the rules that record one of these series read one that the node has never had.
+
+        False also if they had results; None if no rule records them.
+        """
+        ...
+
     def failing(self) -> Mapping[FailingRule, float]:
         """Return the rules, groups and rule files that fail, with the seconds since when each does."""
         ...

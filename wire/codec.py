@@ -217,16 +217,16 @@ def decode(report: pb.Report, metrics: Sequence[str]) -> Delta:
     )
 
 
-def _never_had(
-    report: pb.Report, metrics: Sequence[str], absent: Sequence[str]
-) -> frozenset[str]:
+def _never_had(report: pb.Report, metrics: Sequence[str], absent: Sequence[str]) -> frozenset[str]:
     if not report.never_had:
         return frozenset()
     if len(report.never_had) > len(metrics) or max(report.never_had) >= len(metrics):
         raise MalformedReportError(f"an index beyond the {len(metrics)} metrics subscribed to")
     found = frozenset(metrics[i] for i in report.never_had)
     if len(found) < len(report.never_had) or not found.issubset(absent):
-        raise MalformedReportError("a metric that the node never had and that is not absent, or named twice")
+        raise MalformedReportError(
+            "a metric that the node never had and that is not absent, or named twice"
+        )
     return found
 
 

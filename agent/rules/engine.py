@@ -13,6 +13,7 @@ from threading import Event, Lock, Thread
 from agent.rules.clock import Clock
 from agent.rules.files import ErrorLog, FailureTimes, RuleFileReader
 from agent.rules.groups import metrics as accounts
+from agent.rules.groups.dependencies import Recorders
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
 from agent.rules.groups.manager import GroupManager
 from agent.rules.groups.members import Part
@@ -79,6 +80,9 @@ class RuleEngine:
         self._failing = FailureTimes()
         self._refused: tuple[RuleError, ...] = ()
         self._published = Published()
+        self._recorders = Recorders()
+        self._had: set[str] = set()
+        """The recorded metrics that had a result since the start."""
         self._woken = Event()
         self._hurried = False
         self._hastened = 0
@@ -114,6 +118,19 @@ class RuleEngine:
     def unread(self) -> Collection[str]:
         """See `RuleResults`."""
         return self._current().unread
+
+    def lacks_input(self, series: Sequence[str]) -> bool | None:
+        """See `RuleResults`."""
+        recorders = self._recorders
+        recorded = [name for name in series if recorders.records(name)]
+        if not recorded:
+            return None
+        return all(recorders.lack_input(name, self._never_had) for name in recorded)
+
+    def _never_had(self, series: str) -> bool:
+        if series in self._had:
+            return False
+        return self._inputs.never_had(series, recorded=self._recorders.records(series))
 
     def failing(self) -> Mapping[FailingRule, float]:
         """See `RuleResults`."""
@@ -260,6 +277,7 @@ class RuleEngine:
         if self._saved is None:
             self._saved = self._saver.load(now) if self._saver is not None else {}
         self._groups.adopt(rule_file.groups, now, self._saved)
+        self._recorders = Recorders(rule_file.groups)
         self._published = self._groups.published(now)
         self._notices.read(rule_file)
 
@@ -285,5 +303,6 @@ class RuleEngine:
             self._groups.took(part, time.perf_counter() - begin, self._clock.processor() - used)
         self._groups.count(now)
         self._published = self._groups.published(now)
+        self._had.update(self._published.results)
         self._notices.failing(self._published.errors)
         return time.perf_counter() - began

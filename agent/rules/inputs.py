@@ -40,6 +40,10 @@ class RuleInputs:
         """Return the collectors to run for these series."""
         return dependencies.collectors(needed, self._runner.serving, self._runner.names, _ACCOUNTS)
 
+    def never_had(self, series: str, *, recorded: bool) -> bool:
+        """Return whether no collector yielded a series since the start, although they look for it or a rule records it."""
+        return not self._runner.has_had(series) and (recorded or self._runner.looks_for([series]))
+
     def interval(self, group: Group, recorded: Collection[str]) -> int:
         """Return how often (ms) rules that a subscriber uses are evaluated.
 

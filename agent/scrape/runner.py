@@ -8,7 +8,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple
 
-from agent.metric_names import candidates
+from agent.metric_names import candidates, families_of
 from agent.scrape.watcher import SourceWatcher
 from collectors import registry
 from collectors.interface.metric import Metric, Table
@@ -45,6 +45,9 @@ METRICS = Table(
 )
 
 log = logs.get(__name__)
+
+_MOST_NAMES = 50_000
+"""Names of families that are remembered; with more, any metric may have been there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +111,8 @@ class CollectorRunner:
         self._runs: dict[str, CollectorRun] = {}
         self._lock = Lock()
         self._clashes: frozenset[str] = frozenset()
+        self._had: set[str] = set()
+        """The names of families with samples since the start."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -170,16 +175,18 @@ class CollectorRunner:
     ) -> Scrape:
         results = {name: self._judge(name, result) for name, result in raw.items()}
         hosts = [o.families for name, o in results.items() if name not in self._deduplicating]
-        families, clashes = combine([beside, _accounts(results), *hosts])
+        found, clashes = combine([beside, _accounts(results), *hosts])
         for name in self._deduplicating.keys() & results.keys():
-            unique = self._deduplicating[name].without_duplicates(results[name].families, families)
-            families, more = combine([unique], families)
+            unique = self._deduplicating[name].without_duplicates(results[name].families, found)
+            found, more = combine([unique], found)
             clashes |= more
         for clash in sorted(clashes - self._clashes):
             log.warning("two collectors export the same series; keeping the first", metric=clash)
         self._clashes |= clashes
+        if len(self._had) <= _MOST_NAMES:
+            self._had.update([name for name, family in found.items() if family.samples])
         return Scrape(
-            tuple(family for _, family in sorted(families.items())),
+            tuple(family for _, family in sorted(found.items())),
             frozenset(
                 n for n, judged in results.items() if judged.run.error and not judged.run.absent
             ),
@@ -195,6 +202,23 @@ class CollectorRunner:
         names = {name for metric in metrics for name in candidates(metric)}
         named = frozenset[str]().union(*map(registry.collectors_of, names))
         return named & self._collectors.keys()
+
+    def has_had(self, series: str) -> bool:
+        """Return whether a collector has yielded this series since the start, or may have."""
+        return len(self._had) > _MOST_NAMES or not self._had.isdisjoint(families_of(series))
+
+    def looks_for(self, series: Iterable[str]) -> bool:
+        """Return whether the enabled collectors include all that may yield a series of one of these names on this machine.
+
+        A file with an error may have any series. If a collector's table names one, files are not expected to have it.
+        """
+        names = {name for one in series for name in families_of(one)}
+        serving = frozenset[str]().union(*map(registry.collectors_of, names))
+        tables = {name for name in serving if not registry.COLLECTORS[name].open_ended}
+        if tables:
+            return tables <= self._collectors.keys()
+        found = [self._collectors[name] for name in serving & self._collectors.keys()]
+        return any(map(_can_yield, found)) and not any(map(_omits, found))
 
     def close(self) -> None:
         """Stop waiting for collectors; threads of hanging ones are abandoned."""
@@ -247,6 +271,16 @@ class CollectorRunner:
             log.error("collector failed", collector=name, reason=result.error)
         else:
             log.info("collector works again", collector=name)
+
+
+def _can_yield(collector: Collector) -> bool:
+    """Return whether an open-ended collector can yield anything: one without files cannot."""
+    return not isinstance(collector, Watchable) or collector.fingerprint() is not None
+
+
+def _omits(collector: Collector) -> bool:
+    """Return whether a collector omitted a part of its source."""
+    return isinstance(collector, Omits) and bool([*collector.omissions()])
 
 
 def combine(

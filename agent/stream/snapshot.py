@@ -1,6 +1,7 @@
 """Reads the metrics for one stream: collected and recorded ones."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from agent.metric_names import PREFIX, candidates, similar
 from agent.rule_results import RuleResults
@@ -63,7 +64,7 @@ class SnapshotReader:
             unread = {m for m in metrics if scrape.failed & self._runner.serving([m])}
         collected = select(scrape.families, metrics, unread)
         if self._recorded is None:
-            return collected
+            return self._with_never_had(collected, metrics)
         # A recorded value must not replace an operator's file that cannot be read at the moment.
         held = collected.unread & self._own
         self._own = held.union(collected.values, collected.several)
@@ -71,12 +72,25 @@ class SnapshotReader:
         self._recorded.sent(self)
         unknown = collected.unread | self._unknown(left)
         recorded = select(self._recorded.not_collected(scrape.families), left, unknown)
-        return Snapshot(
+        found = Snapshot(
             {**collected.values, **recorded.values},
             {**collected.several, **recorded.several},
             recorded.unread | held,
             {**collected.causes, **recorded.causes},
         )
+        return self._with_never_had(found, metrics)
+
+    def _with_never_had(self, found: Snapshot, metrics: Sequence[str]) -> Snapshot:
+        known = {*found.values, *found.several, *found.unread}
+        never = frozenset(m for m in metrics if m not in known and self._never_had(candidates(m)))
+        return replace(found, never_had=never) if never else found
+
+    def _never_had(self, series: Sequence[str]) -> bool:
+        """Return whether the agent looks for a metric with one of these names, and the node has not had it since the start."""
+        if any(map(self._runner.has_had, series)):
+            return False
+        lacks = None if self._recorded is None else self._recorded.lacks_input(series)
+        return self._runner.looks_for(series) if lacks is None else lacks
 
     def similar(self, absent: Sequence[str]) -> dict[str, list[str]]:
         """Run all collectors, and return the names of series similar to each of the first absent metrics."""

@@ -146,7 +146,13 @@ class Metrics:
         )
         self.missing_readings = PolicyGauge(
             "plimsoll_policy_missing_readings",
-            "Nodes without a usable reading of a metric that a policy names.",
+            "Nodes without a usable reading of a metric that a policy names; absent ones only if whenMissing is violate.",
+            ["namespace", "policy", "metric"],
+            registry=self.registry,
+        )
+        self.absent_readings = PolicyGauge(
+            "plimsoll_policy_absent_readings",
+            "Nodes that never had a metric that a policy names, although other nodes have it.",
             ["namespace", "policy", "metric"],
             registry=self.registry,
         )

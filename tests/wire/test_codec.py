@@ -79,9 +79,7 @@ def test_reader_of_all_reports_has_the_last_snapshot(rounds):
 def test_unchanged_report_names_only_what_is_still_unread(now):
     report = telemetry_pb2.Report.FromString(encoded(now, now))
     assert not report.full
-    assert not any(
-        (report.indices, report.values, report.several, report.absent, report.never_had)
-    )
+    assert not any((report.indices, report.values, report.several, report.absent, report.never_had))
     assert {METRICS[i] for i in report.unread} == now.unread
 
 

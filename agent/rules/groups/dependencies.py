@@ -5,14 +5,15 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from agent.rules.groups.file import Group
+from agent.metric_names import families_of
+from agent.rules.groups.file import Group, Rule
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.plan import Need
 from agent.rules.promql.syntax.matchers import Selector
 from agent.rules.promql.values import LOOKBACK
 
-PARTS = ("_bucket", "_sum", "_count")
-"""Suffixes of the samples of histograms and summaries."""
+_MOST_STEPS = 50
+"""Rules that read one another's results, one after the other, over which an input that is not there is looked for."""
 
 Serving = Callable[[Collection[str]], Collection[str]]
 """Returns the collectors that can yield one of these metrics."""
@@ -145,10 +146,43 @@ def collectors(
             about = [matcher for matcher in selector.matchers if matcher.name == "collector"]
             to_run.update(name for name in enabled if all(matcher(name) for matcher in about))
         else:
-            to_run.update(serving(_families(selector.metric)))
+            to_run.update(serving(families_of(selector.metric)))
     return frozenset(to_run)
 
 
-def _families(metric: str) -> list[str]:
-    """Return the families that may have samples of this name."""
-    return [metric, *(metric.removesuffix(part) for part in PARTS if metric.endswith(part))]
+class Recorders:
+    """The rules that record each metric, and which of their inputs the node has never had."""
+
+    def __init__(self, groups: Iterable[Group] = ()) -> None:
+        self._rules: dict[str, list[Rule]] = {}
+        for group in groups:
+            for rule in group.rules:
+                self._rules.setdefault(rule.record, []).append(rule)
+
+    def records(self, metric: str) -> bool:
+        """Return whether a rule records a metric."""
+        return metric in self._rules
+
+    def lack_input(self, metric: str, never_had: Callable[[str], bool]) -> bool:
+        """Return whether each rule that records a metric reads a series that the node has never had, directly or indirectly.
+
+        `never_had`: whether there was neither a collected series nor a result of this name. Rules that read one another in a
+        circle, or over many steps, lack nothing.
+        """
+        known: dict[str, bool] = {}
+
+        def lacks(name: str, steps: int) -> bool:
+            if name not in known:
+                known[name] = False
+                known[name] = never_had(name) and all(
+                    steps > 0
+                    and any(
+                        lacks(need.selector.metric, steps - 1)
+                        for need in rule.expression.needs
+                        if need.selector.metric
+                    )
+                    for rule in self._rules.get(name, ())
+                )
+            return known[name]
+
+        return lacks(metric, _MOST_STEPS)

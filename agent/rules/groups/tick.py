@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from agent.metric_names import PARTS
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group, RuleError
 from agent.rules.promql.budget import Budget
@@ -93,6 +94,6 @@ def by_metric(families: Iterable[Family]) -> FamiliesByMetric:
     for family in families:
         families_by_metric.setdefault(family.name, []).append(family)
         if family.type in {"histogram", "summary"}:
-            for part in dependencies.PARTS:
+            for part in PARTS:
                 families_by_metric.setdefault(family.name + part, []).append(family)
     return families_by_metric

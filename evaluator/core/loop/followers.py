@@ -86,7 +86,12 @@ class PolicyGauges:
             figures[metrics.timed_nodes, (*of, "clearing")] = state.clearing
         figures[metrics.metrics_not_found, key] = len(decision.not_found)
         for metric in decision.policy.metrics:
-            figures[metrics.missing_readings, (*key, metric)] = decision.missing.count(metric)
+            of_metric, absent = (*key, metric), decision.absent.count(metric)
+            strict = metric in decision.policy.strict_metrics
+            missing = decision.missing.count(metric) + (absent if strict else 0)
+            figures[metrics.missing_readings, of_metric] = missing
+            if absent:
+                figures[metrics.absent_readings, of_metric] = absent
         return figures
 
 

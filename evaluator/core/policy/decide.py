@@ -31,7 +31,7 @@ from evaluator.core.policy.label_sets import (
 from evaluator.core.policy.ranking import Ranking
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import LABEL, VIOLATING, Policy, Rule, comparisons
-from evaluator.core.policy.violations import MissingReadings, ViolationReasons
+from evaluator.core.policy.violations import NodesByMetric, ViolationReasons
 from evaluator.core.readings.column import Column
 from evaluator.core.readings.merged import Readings
 from evaluator.core.readings.peer_readings import PeerColumns, PeerReadings
@@ -73,8 +73,9 @@ class Decision:
     `violations`: strategy that determines compliance → violating node → a reason that is constant for a rule.
     `stable_problems`: problems an operator can fix at the metrics source or in the policy; the text is constant (used in
     Events). `not_found`: the metrics that no node has; each is one of `problems`, not of `stable_problems`. `refuses_all`:
-    whether it refused every node from its first evaluation on; None before that. `missing`: metric → nodes without a usable reading. `unreported`: nodes that have not reported some metric yet;
-    they get no verdict, and their labels are kept. `states`: each strategy's result and the timers that the next decision
+    whether it refused every node from its first evaluation on; None before that. `missing`: metric → nodes without a usable
+    reading that may have the metric. `absent`: metric → nodes that never had it, although others do. `unreported`: nodes
+    that have not reported some metric yet; they get no verdict, and their labels are kept. `states`: each strategy's result and the timers that the next decision
     needs.
     """
 
@@ -88,7 +89,8 @@ class Decision:
     stable_problems: tuple[str, ...] = ()
     not_found: tuple[str, ...] = ()
     refuses_all: bool | None = None
-    missing: MissingReadings = field(default_factory=lambda: MissingReadings({}))
+    missing: NodesByMetric = field(default_factory=lambda: NodesByMetric({}))
+    absent: NodesByMetric = field(default_factory=lambda: NodesByMetric({}))
     unreported: frozenset[str] = frozenset()
     states: Mapping[StrategyName, StrategyState] = field(default_factory=dict, compare=False)
     undecided: bool = False
@@ -483,7 +485,8 @@ def _decision(
         stable_problems=(*from_start, *problems.stable_problems(policy, bases, labeled)),
         not_found=not_found,
         refuses_all=refuses_all,
-        missing=MissingReadings({column.metric: column.unusable for column in columns}),
+        missing=NodesByMetric({column.metric: column.unknown for column in columns}),
+        absent=NodesByMetric({one.metric: one.absent for one in columns if one.absent}),
         unreported=history.unreported(unreported),
         states=states,
         lasts=staying is table and all(state.lasts for state in states.values()),

@@ -7,6 +7,8 @@ Terms for absent readings, each a mask over the nodes:
 | `unusable` | no reading that a rule can compare: stale, absent, NaN, or several series |
 | `unreported` | the node has not reported this metric yet, and its first report is still expected |
 | `missing` | `unusable` and not `unreported`: `whenMissing` applies |
+| `absent` | the agent looked for the metric, the node has not had it since the agent started, and some node has it |
+| `unknown` | `unusable` and not `absent`: compliance is unknown, unless a missing reading violates |
 | `never_reported` | there never was a reading, whether or not one is still expected |
 """
 
@@ -68,6 +70,9 @@ class MetricColumn:
 
     usable: Bools
     unusable: NodeMask
+    absent: NodeMask | None
+    """None if there are no such nodes."""
+    unknown: NodeMask
     any_unreported: bool
 
     def __init__(
@@ -87,11 +92,13 @@ class MetricColumn:
         self.readings = readings
         if alike is not None:
             self.usable, self.unusable = alike.usable, alike.unusable
+            self.absent, self.unknown = alike.absent, alike.unknown
             self.any_unreported = alike.any_unreported
         else:
             self.usable = readings.usable
             self.unusable = NodeMask(nodes, ~self.usable).reuse(before.unusable if before else None)
             self.any_unreported = bool(readings.unreported.any())
+            self._set_absent(before)
         self._orders = {} if orders is None else orders
         self.compared: dict[tuple[Operator, float], Compared] = {}
         same_nodes = before is not None and before.unusable.nodes is nodes
@@ -100,6 +107,16 @@ class MetricColumn:
         if before and unchanged and len(before.compared) <= _MOST_COMPARED:
             self.compared = before.compared
         self._classes: dict[Operator, Positions] = {}
+
+    def _set_absent(self, before: "MetricColumn | None") -> None:
+        """Set `absent` and `unknown`; those of the previous decision if they are equal."""
+        never_had = self.readings.never_had
+        if never_had is None or not never_had.any() or self.presence.not_found:
+            self.absent, self.unknown = None, self.unusable
+            return
+        lacking = self.unusable.mask & ~never_had
+        self.absent = NodeMask(self._nodes, never_had).reuse(before.absent if before else None)
+        self.unknown = NodeMask(self._nodes, lacking).reuse(before.unknown if before else None)
 
     def moved(self, added: Floats) -> "MetricColumn":
         """Return the column with these finite amounts added to the readings, shape (nodes,); not for peer metrics."""
@@ -148,7 +165,7 @@ class MetricColumn:
         """Return whether the same readings are missing as before, and for the same reason, if that is cheap to see."""
         now, then = self.readings, before.readings
         pending = self.any_unreported or before.any_unreported
-        if pending or self.unusable is not before.unusable:
+        if pending or self.unusable is not before.unusable or self.absent is not before.absent:
             return False
         if not self.unusable.count:
             return True

@@ -245,6 +245,12 @@ class Policy:
         return frozenset(rule.metric for rule in self.rules)
 
     @cached_property
+    def strict_metrics(self) -> frozenset[str]:
+        """The metrics whose missing reading violates some rule."""
+        violate = WhenMissing.VIOLATE
+        return frozenset(r.metric for r in self.rules if r.options.when_missing is violate)
+
+    @cached_property
     def inputs(self) -> frozenset[object]:
         """What its decision is made from: metrics, and the comparisons of rules that do not rank (`Rule.comparison`)."""
         compared = (

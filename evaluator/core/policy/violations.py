@@ -232,25 +232,25 @@ def violators(reasons: Mapping[str, str], nodes: NodeIndex) -> Mask:
     return np.fromiter((node in reasons for node in nodes), np.bool_, len(nodes))
 
 
-class MissingReadings(Mapping[str, Sequence[str]]):
-    """Metric → the nodes without a usable reading; metrics that every node has are left out."""
+class NodesByMetric(Mapping[str, Sequence[str]]):
+    """Metric → nodes, such as those without a usable reading; metrics without such nodes are left out."""
 
-    def __init__(self, unusable: Mapping[str, NodeMask]) -> None:
-        self._unusable = {metric: nodes for metric, nodes in unusable.items() if nodes.count}
+    def __init__(self, nodes: Mapping[str, NodeMask]) -> None:
+        self._nodes = {metric: mask for metric, mask in nodes.items() if mask.count}
 
     def count(self, metric: str) -> int:
-        """Return on how many nodes a metric is unusable."""
-        found = self._unusable.get(metric)
+        """Return the number of nodes of a metric."""
+        found = self._nodes.get(metric)
         return found.count if found else 0
 
     def __getitem__(self, metric: str) -> Sequence[str]:
-        return self._unusable[metric].names
+        return self._nodes[metric].names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._unusable)
+        return iter(self._nodes)
 
     def __len__(self) -> int:
-        return len(self._unusable)
+        return len(self._nodes)
 
     def __repr__(self) -> str:
         return repr(dict(self))

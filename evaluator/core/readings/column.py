@@ -51,6 +51,7 @@ class _Arrays(NamedTuple):
     metric. `unreported`: the node has not reported this metric yet, but still may; at startup that is every node.
     `fault`: why the source does not have the metric, as a constant text. `source`: the polled source, empty for agents.
     `peers`: of a peer metric, the groups that the readings are compared with; `measured` are then those of its base.
+    `never_had`: where the agent looked for the metric, and the node has not had it since the agent started; None if nowhere.
     """
 
     measured: Floats
@@ -63,6 +64,7 @@ class _Arrays(NamedTuple):
     origin: SourceMask | None = None
     source: str = ""
     peers: Peers | None = None
+    never_had: Bools | None = None
 
 
 class Column(_Arrays):

@@ -187,7 +187,23 @@ def _merge(one: Column, other: Column, better: Positions, unreported: Positions)
         _put(one.unread, other.unread, better),
         pending,
         "; ".join(fault for fault in (one.fault, other.fault) if fault),
+        never_had=_never_had(one, other),
     )
+
+
+def _never_had(one: Column, other: Column) -> Bools | None:
+    """Return where no source has the metric, and one of them knows that the node never had it; None if that is not known.
+
+    A source that has the metric of a node which never had it for the other reads it elsewhere: a node may have lost it there.
+    """
+    found: Bools | None = None
+    for source, second in ((one, other), (other, one)):
+        if source.never_had is not None:
+            if (source.never_had & (second.samples > 0)).any():
+                return None
+            known = source.never_had & ~second.unread & ~second.unreported
+            found = known if found is None else found | known
+    return found
 
 
 def _put(one: Part, other: Part, positions: Positions) -> Part:

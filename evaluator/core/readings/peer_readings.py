@@ -98,6 +98,7 @@ def _some(column: Column, every: NodeIndex, nodes: Sequence[str]) -> Column:
         fresh=known & column.fresh[positions],
         unread=known & column.unread[positions],
         unreported=known & column.unreported[positions],
+        never_had=None if column.never_had is None else known & column.never_had[positions],
         origin=origin and origin._replace(numbers=origin.numbers[positions]),
         peers=replace(
             peers,

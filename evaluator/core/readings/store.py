@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, Reading, is_fresh, unknown
-from evaluator.core.readings.tables import Cells, RowIndex, Rows, Undo
+from evaluator.core.readings.tables import NEVER_HAD, Cells, RowIndex, Rows, Undo
 from wire.codec import Delta
 
 _COLUMNS = 1024
@@ -55,12 +55,24 @@ class SuspendedTime:
 
 
 class _Facts(NamedTuple):
-    """A column without values and report times; rarely changes. `older`: times of readings older than the last report."""
+    """A column without values and report times; rarely changes. `older`: times of readings older than the last report.
+
+    `cells`: the numbers of samples as in the table, where those that the node never had are NEVER_HAD.
+    """
 
     rows: Rows
-    samples: Counts
+    cells: Counts
     unread: Bools
     older: Floats | None
+    samples: Counts
+    never_had: Bools | None
+
+
+def _facts(rows: Rows, cells: Counts, unread: Bools, older: Floats | None) -> _Facts:
+    never_had = cells == NEVER_HAD
+    if not never_had.any():
+        return _Facts(rows, cells, unread, older, cells, None)
+    return _Facts(rows, cells, unread, older, np.maximum(cells, 0), never_had & ~unread)
 
 
 class Store:
@@ -193,7 +205,9 @@ class Store:
         if unread or row in self._lagging:
             self._keep(row)
             changed |= self._note_unread(row, unread, last)
-        readings = [(name, np.nan, 0) for name in report.absent]
+        readings = [
+            (name, np.nan, NEVER_HAD if name in report.never_had else 0) for name in report.absent
+        ]
         readings += [(name, np.nan, count) for name, count in report.several.items()]
         readings += [(name, value, 1) for name, value in report.values.items()]
         if readings:
@@ -288,7 +302,7 @@ class Store:
             return Reading(0, np.nan, NEVER)
         cells, cell = self._cells, (column, row)
         at = min(float(cells.latest[cell]), float(self._reported[row]))
-        return Reading(int(cells.samples[cell]), float(cells.values[cell]), at)
+        return Reading(max(0, int(cells.samples[cell])), float(cells.values[cell]), at)
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
         """Return one metric over some nodes; read-only arrays that later reports do not change."""
@@ -312,7 +326,10 @@ class Store:
             unreported = (at == NEVER) & ((reported.fresh & ~facts.unread) | expected)
         if self.pause.matters(now, self._grace):
             unreported = unreported | self.pause.hides(at, fresh, self.stale_after)
-        return Column(values, facts.samples, at, fresh, facts.unread, unreported)
+        never_had = None if facts.never_had is None else facts.never_had & fresh
+        return Column(
+            values, facts.samples, at, fresh, facts.unread, unreported, never_had=never_had
+        )
 
     def _report_times(self, rows: Rows, now: float) -> _ReportTimes:
         """Return report times; cached, as all columns of one decision use the same."""
@@ -334,7 +351,7 @@ class Store:
         facts = self._facts.get(column)
         if facts is None or facts.rows is not rows:
             older = self._cells.latest[column].take(rows)
-            facts = self._facts[column] = _Facts(
+            facts = self._facts[column] = _facts(
                 rows,
                 self._cells.samples[column].take(rows),
                 self._cells.unread[column].take(rows),
@@ -376,7 +393,7 @@ def _restored(undo: Undo, column: int, facts: _Facts, values: Floats) -> tuple[_
     rows, older = facts.rows, facts.older
     latest = np.full(values.shape, np.inf) if older is None else older
     before = undo.restored(2, column, rows, latest)
-    samples = undo.restored(1, column, rows, facts.samples)
+    cells = undo.restored(1, column, rows, facts.cells)
     unread = undo.restored(3, column, rows, facts.unread)
-    facts = _Facts(rows, samples, unread, older if before is latest else before)
+    facts = _facts(rows, cells, unread, older if before is latest else before)
     return facts, undo.restored(0, column, rows, values)

@@ -17,6 +17,9 @@ from evaluator.core.readings.column import NEVER
 
 Rows = npt.NDArray[np.intp]
 
+NEVER_HAD = -1
+"""The number of samples of a metric that the agent looked for and the node has not had since the agent started."""
+
 
 class RowIndex:
     """Array rows by node name. `find` returns -1 for unknown nodes."""
@@ -144,6 +147,7 @@ class Cells:
         shape = (columns, rows + 1)
         self.values: Floats = zeros(shape, np.float64)
         self.samples: Counts = zeros(shape, np.int32)
+        """0 without a reading, or NEVER_HAD."""
         self.latest: Floats = zeros(shape, np.float64)
         """Time of a reading older than the node's last report; infinity if it is as new, NEVER if there is none."""
         self.unread: Bools = zeros(shape, np.bool_)
