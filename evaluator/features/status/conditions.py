@@ -73,6 +73,7 @@ def _of_strategies(
             status, reason, message = _ranking(decision, table)
         else:
             status, reason, message = _violation(name, strategy, decision, table, cause_of)
+        message = "; ".join([message, *absent_phrases(decision, strategy, total=len(table.nodes))])
         yield PolicyCondition(name.row.condition, status, reason, message)
 
 
@@ -150,6 +151,21 @@ def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[st
     return [
         f"no usable reading of {m} on {listed(nodes, total)}{_or_no_peers(m)}"
         for m, nodes in unknown.items()
+    ]
+
+
+def absent_phrases(decision: Decision, *strategies: Strategy, total: int) -> list[str]:
+    """Return a phrase for each metric that some nodes never had: what strategies make of that."""
+    if not decision.absent:
+        return []
+    rules = [rule for strategy in strategies for rule in strategy.rules]
+    named = {rule.metric for rule in rules}
+    strict = {rule.metric for rule in rules if rule.options.when_missing is WhenMissing.VIOLATE}
+    return [
+        f"{metric} is absent on {listed(nodes, total)}: "
+        f"{'a violation there, by whenMissing' if metric in strict else 'no violation there'}"
+        for metric, nodes in decision.absent.items()
+        if metric in named
     ]
 
 

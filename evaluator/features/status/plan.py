@@ -32,6 +32,7 @@ from evaluator.core.policy_status import (
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.status.conditions import (
     WARNINGS,
+    absent_phrases,
     conditions,
     enforced,
     missing,
@@ -117,7 +118,9 @@ def _status(
         *(problem for part in parts for problem in part.problems),
         *(problem for part in parts for problem in part.varying_problems),
     )
-    unknown = missing_phrases(missing(decision, *decision.policy.strategies.values()), nodes)
+    strategies = decision.policy.strategies.values()
+    unknown = missing_phrases(missing(decision, *strategies), nodes)
+    absent = absent_phrases(decision, *strategies, total=nodes)
     if violating:
         by_missing = int(
             np.count_nonzero(union((s.violated_by_missing for s in states), table.nodes))
@@ -134,7 +137,7 @@ def _status(
     summary = [f"{' and '.join(counts)}, see the condition Valid"] if counts else []
     return PolicyStatus(
         compliance,
-        "; ".join([*observed, *message, *unknown, *summary]),
+        "; ".join([*observed, *message, *unknown, *absent, *summary]),
         problems,
         decision.policy.generation,
         len(violating),

@@ -36,7 +36,7 @@ class NodeState(IntEnum):
 
     CLEAR = 0
     MISSING = 1
-    """A metric of the policy has no usable reading, and no rule is violated."""
+    """A metric of the policy has no usable reading, and no rule is violated. Nodes that never had the metric are clear."""
     AWAITED = 2
     """The node has not reported some metric yet: there is no verdict."""
     LABELLED = 3
@@ -75,8 +75,10 @@ def states_of(decision: Decision, table: MetricTable) -> Steps[Codes]:
     codes = np.zeros(len(nodes), np.uint8)
     for metric in decision.policy.metrics:
         column = table.column(metric)
-        if column.unusable.count:
-            codes[column.unusable.mask] = NodeState.MISSING
+        strict = metric in decision.policy.strict_metrics
+        missing = column.unusable if strict else column.unknown
+        if missing.count:
+            codes[missing.mask] = NodeState.MISSING
     yield
     if (awaited := table.unreported(decision.policy.metrics)) is not nodes.none:
         codes[awaited] = NodeState.AWAITED

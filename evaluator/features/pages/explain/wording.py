@@ -54,6 +54,8 @@ class ShownReading(NamedTuple):
     unread: bool
     unreported: bool
     usable: bool
+    never_had: bool
+    """Whether the agent looked for the metric, and the node has not had it since the agent started."""
     source: str = ""
     """Its source, if there are several."""
     lacking: str = ""
@@ -94,6 +96,8 @@ class ShownReading(NamedTuple):
             return "missing: never reported" if never else "stale: too old to rely on"
         match self.samples:
             case 0:
+                if self.never_had:
+                    return "absent: the node never had this metric since its agent started"
                 return "absent: the node does not have this metric"
             case 1:
                 if self.lacking:
@@ -119,6 +123,8 @@ def readings_of(column: Column) -> Iterator[ShownReading]:
         *(column.fresh, column.unread, column.unreported, column.usable),
     )
     lists = [part.tolist() for part in parts]
+    never_had = column.never_had
+    lists.append([False] * len(column.values) if never_had is None else never_had.tolist())
     origin, peers = column.origin, column.peers
     if origin is not None:
         lists.append([origin.names[position] for position in origin.numbers.tolist()])

@@ -1,5 +1,6 @@
 """Several sources as one: which source is used per node, and which is pending."""
 
+import itertools
 import math
 
 import numpy as np
@@ -218,3 +219,63 @@ def test_next_source_is_not_read_if_the_first_has_every_node(sources):
     for node in NODES:
         sources.agent(node, 1.0)
     assert Merged({"agents": sources.store, "x": Unread()}).column("m", NODES, NOW).usable.all()
+
+
+class Absences(Sources):
+    """Agents that know that nodes never had the metric."""
+
+    def lacks(self, *nodes, at=NOW):
+        for node in nodes:
+            self.store.report(node, Delta(absent=["m"], never_had=frozenset({"m"})), at)
+
+    def never_had(self, now=NOW):
+        found = []
+        for merged in (self.merged, Merged({"prometheus": self.polls, "agents": self.store})):
+            column = merged.column("m", NODES, now)
+            mask = [False] * 3 if column.never_had is None else column.never_had.tolist()
+            found.append({*itertools.compress(NODES, mask)})
+        assert found[0] == found[1]  # the order of the sources does not matter
+        return found[0]
+
+
+@pytest.fixture
+def absences():
+    return Absences()
+
+
+def test_agents_know_that_nodes_never_had_a_metric_if_no_other_source_has_it(absences):
+    absences.agent("a", 1.0)
+    absences.lacks("b", "c")
+    absences.prometheus()
+    assert absences.never_had() == {"b", "c"}
+
+
+def test_prometheus_beside_agents_may_have_what_agents_have(absences):
+    absences.agent("a", 1.0)
+    absences.lacks("b", "c")
+    absences.prometheus(a=1.0)
+    assert absences.never_had() == {"b", "c"}
+
+
+def test_agents_know_nothing_of_a_metric_that_prometheus_reads_elsewhere(absences):
+    """Node c may have lost what an exporter beside the agent reported."""
+    absences.lacks("a", "b", "c")
+    absences.prometheus(a=1.0, b=1.0)
+    assert absences.never_had() == set()
+    absences.prometheus(at=NOW - STALE - 1, a=1.0)
+    assert absences.never_had() == set()
+
+
+def test_absence_is_unknown_while_another_source_fails_or_is_awaited(absences):
+    absences.agent("a", 1.0)
+    absences.lacks("b", "c")
+    absences.polls.failed("m", "connection refused")
+    assert absences.never_had() == set()
+    fresh = Absences()
+    fresh.lacks("a", "b", "c", at=START)
+    assert fresh.never_had(now=START) == set()
+
+
+def test_polled_sources_know_no_absence(absences):
+    absences.prometheus(a=1.0)
+    assert absences.never_had() == set()

@@ -24,6 +24,11 @@ def store():
     return made
 
 
+def absent(*metrics, never):
+    """A report that a node does not have these metrics, which it `never` had or has lost."""
+    return Delta(absent=metrics, never_had=frozenset(metrics) if never else frozenset())
+
+
 def cell(store, metric, node, now):
     """One cell of a column, by name."""
     column = store.column(metric, [node], now)
@@ -412,6 +417,7 @@ def test_deleted_expected_node_leaves_nothing_behind(store):
 changes = st.one_of(
     st.tuples(st.just("report"), st.sampled_from("abcdef"), st.floats(0, 9), st.booleans()),
     st.tuples(st.just("several"), st.sampled_from("abcdef")),
+    st.tuples(st.just("absent"), st.sampled_from("abcdef"), st.booleans()),
     st.tuples(st.just("confirm"), st.sampled_from("abcdef")),
     st.tuples(st.just("forget"), st.sampled_from("abcdef")),
     st.tuples(st.just("subscribe"), st.sets(st.sampled_from(["cpu", "mem", "disk"]))),
@@ -427,6 +433,8 @@ def change(store, what, at):
             store.report(node, Delta({"cpu": value}, metrics[1], {}, metrics[0]), at)
         case ("several", node):
             store.report(node, Delta(several={"cpu": 2}), at)
+        case ("absent", node, never):
+            store.report(node, absent("cpu", never=never), at)
         case ("confirm", node):
             store.report(node, Delta(), at)
         case ("read", metric):
@@ -512,3 +520,56 @@ def test_new_metrics_use_spare_columns_without_a_copy(store):
     store.subscribe([f"m{number}" for number in range(100)] + ["cpu"])
     assert store.reading("cpu", "a").samples == 0  # the earlier content of its column is dropped
     assert store.reading("m5", "a").samples == 0
+
+
+def never_had(store, metric, nodes=("a", "b"), now=START + 1):
+    found = store.column(metric, tuple(nodes), now).never_had
+    return set() if found is None else {*itertools.compress(nodes, found.tolist())}
+
+
+def test_metric_that_the_node_never_had_is_told_from_a_lost_one(store):
+    store.report("a", absent("cpu", "mem", never=True), START)
+    store.report("b", absent("cpu", never=False), START)
+    assert (never_had(store, "cpu"), never_had(store, "mem")) == ({"a"}, {"a"})
+    column = store.column("cpu", ("a", "b"), START)
+    assert (column.samples.tolist(), column.usable.tolist()) == ([0, 0], [False, False])
+    assert store.reading("cpu", "a").samples == 0
+
+
+def test_reason_of_an_absence_changes_without_another_reading(store):
+    store.report("a", absent("cpu", never=True), START)
+    version = store.version
+    store.report("a", absent("cpu", never=False), START)
+    assert (never_had(store, "cpu"), store.version) == (set(), version + 1)
+    store.report("a", absent("cpu", never=False), START)
+    assert store.version == version + 1
+
+
+def test_value_ends_an_absence_and_its_loss_is_none(store):
+    store.report("a", absent("cpu", never=True), START)
+    store.report("a", Delta({"cpu": 1.0}), START)
+    assert (never_had(store, "cpu"), cell(store, "cpu", "a", START)["usable"]) == (set(), True)
+    store.report("a", absent("cpu", never=False), START)
+    assert never_had(store, "cpu") == set()
+
+
+def test_unread_and_stale_metrics_are_not_absent(store):
+    store.report("a", absent("cpu", "mem", never=True), START)
+    store.report("a", Delta(unread=["cpu"]), START + 1)
+    assert (never_had(store, "cpu"), never_had(store, "mem")) == (set(), {"a"})
+    store.report("a", absent("cpu", never=True), START + 2)
+    assert never_had(store, "cpu", now=START + 2) == {"a"}
+    assert never_had(store, "cpu", now=START + 3 + STALE) == set()
+
+
+def test_node_that_is_registered_again_has_no_absence(store):
+    store.report("a", absent("cpu", never=True), START)
+    store.expect("a", START + 1)
+    assert never_had(store, "cpu") == set()
+
+
+def test_absences_survive_growth(store):
+    store.report("a", absent("cpu", never=True), START)
+    store.reserve(store.rows + 1)
+    store.subscribe([*(f"m{number}" for number in range(2000)), "cpu"])
+    assert never_had(store, "cpu") == {"a"}
