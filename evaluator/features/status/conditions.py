@@ -73,7 +73,9 @@ def _of_strategies(
             status, reason, message = _ranking(decision, table)
         else:
             status, reason, message = _violation(name, strategy, decision, table, cause_of)
-        message = "; ".join([message, *absent_phrases(decision, strategy, total=len(table.nodes))])
+        message = "; ".join(
+            [message, *absent_phrases(decision, {name: strategy}, len(table.nodes))]
+        )
         yield PolicyCondition(name.row.condition, status, reason, message)
 
 
@@ -154,18 +156,21 @@ def missing_phrases(unknown: Mapping[str, Sequence[str]], total: int) -> list[st
     ]
 
 
-def absent_phrases(decision: Decision, *strategies: Strategy, total: int) -> list[str]:
+def absent_phrases(
+    decision: Decision, strategies: Mapping[StrategyName, Strategy], total: int
+) -> list[str]:
     """Return a phrase for each metric that some nodes never had: what strategies make of that."""
     if not decision.absent:
         return []
-    rules = [rule for strategy in strategies for rule in strategy.rules]
-    named = {rule.metric for rule in rules}
-    strict = {rule.metric for rule in rules if rule.options.when_missing is WhenMissing.VIOLATE}
+    rules = [(name, rule) for name, one in strategies.items() for rule in one.rules]
+    counts_as = {rule.metric: "not ranked there" for _, rule in rules}
+    counts_as |= {r.metric: "no violation there" for name, r in rules if not name.row.ranks}
+    strict = [r for _, r in rules if r.options.when_missing is WhenMissing.VIOLATE]
+    counts_as |= {rule.metric: "a violation there, by whenMissing" for rule in strict}
     return [
-        f"{metric} is absent on {listed(nodes, total)}: "
-        f"{'a violation there, by whenMissing' if metric in strict else 'no violation there'}"
+        f"{metric} is absent on {listed(nodes, total)}: {counts_as[metric]}"
         for metric, nodes in decision.absent.items()
-        if metric in named
+        if metric in counts_as
     ]
 
 

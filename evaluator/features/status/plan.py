@@ -118,9 +118,9 @@ def _status(
         *(problem for part in parts for problem in part.problems),
         *(problem for part in parts for problem in part.varying_problems),
     )
-    strategies = decision.policy.strategies.values()
-    unknown = missing_phrases(missing(decision, *strategies), nodes)
-    absent = absent_phrases(decision, *strategies, total=nodes)
+    strategies = decision.policy.strategies
+    unknown = missing_phrases(missing(decision, *strategies.values()), nodes)
+    absent = absent_phrases(decision, strategies, nodes)
     if violating:
         by_missing = int(
             np.count_nonzero(union((s.violated_by_missing for s in states), table.nodes))

@@ -92,6 +92,27 @@ def test_decisions_are_counted(world):
     assert world.value("plimsoll_policies") == 0
 
 
+def test_absent_readings_count_as_missing_only_if_they_violate(world, parsed, rule):
+    never = Delta(absent=["health_metric"], never_had=frozenset({"health_metric"}))
+    body = rule("health_metric GreaterThan 5")
+    ignored = parsed("ignored", dontschedule=[body])
+    strict = parsed("strict", dontschedule=[{**body, "whenMissing": "violate"}])
+    world.know(ignored, strict)
+    world.hear(node_a=1.0)
+    world.store.report("node-b", never, world.clock.now)
+    world.decider.evaluate()
+
+    def figures(policy):
+        of = {"namespace": "ns", "policy": policy, "metric": "health_metric"}
+        names = ("missing", "absent")
+        return [world.value(f"plimsoll_policy_{name}_readings", **of) for name in names]
+
+    assert (figures("ignored"), figures("strict")) == ([0, 1], [1, 1])
+    world.store.report("node-b", Delta(absent=["health_metric"]), world.clock.now)
+    world.decider.evaluate()
+    assert (figures("ignored"), figures("strict")) == ([1, None], [1, None])
+
+
 def test_deleted_policy_leaves_no_series(world):
     labels, registry = ["namespace", "policy", "result"], world.metrics.registry
     counters = [Counter(name, "Of a feature.", labels, registry=registry) for name in "ab"]

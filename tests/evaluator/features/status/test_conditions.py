@@ -11,11 +11,12 @@ from evaluator.features.status.conditions import conditions
 from wire.codec import Delta
 
 NOW = 1000.0
+ABSENT = Delta(absent=["m"], never_had=frozenset({"m"}))
 
 
 @pytest.fixture
 def found(parsed):
-    """Condition type → (status, reason, message), for strategies and values of m on n0, n1, ...; None is absent."""
+    """Condition type → (status, reason, message), for strategies and values of m on n0, n1, ...; None is lost."""
 
     def run(*values, starting=False, problems=(), **strategies):
         policy = parsed(**strategies)
@@ -24,7 +25,8 @@ def found(parsed):
         nodes = [f"n{number}" for number in range(len(values))]
         for node, value in zip(nodes, values, strict=True):
             if value != "silent":
-                delta = Delta(absent=["m"]) if value is None else Delta({"m": value})
+                delta = ABSENT if value == "absent" else Delta({"m": value})
+                delta = Delta(absent=["m"]) if value is None else delta
                 store.report(node, delta, NOW)
         decisions = decide([policy], nodes, store, now=NOW)
         made = conditions(decisions.policies[policy.key], decisions.table, problems)
@@ -109,6 +111,55 @@ def test_pending_reading_is_not_missing(found, above):
 def test_missing_reading_that_violates_leaves_no_doubt(found, above, values, reason, message):
     made = found(*values, dontschedule=[{**above, "whenMissing": "violate"}])
     assert made["DontScheduleViolated"] == ("True", reason, message)
+
+
+ON_N1 = "m is absent on 1 of 2 nodes (n1)"
+
+
+@pytest.mark.parametrize(
+    ("values", "when_missing", "expected"),
+    [
+        (
+            [1.0, "absent"],
+            "ignore",
+            ("False", "NotViolated", f"no violation on 2 nodes; {ON_N1}: no violation there"),
+        ),
+        (
+            [9.0, "absent"],
+            "ignore",
+            (
+                "True",
+                "RulesViolated",
+                f"violated on 1 of 2 nodes (n0); {ON_N1}: no violation there",
+            ),
+        ),
+        (
+            [1.0, "absent"],
+            "violate",
+            (
+                "True",
+                "ReadingsMissing",
+                "violated on 1 of 2 nodes (n1), 1 of them because of missing readings; "
+                f"{ON_N1}: a violation there, by whenMissing",
+            ),
+        ),
+        (
+            [None, "absent"],
+            "ignore",
+            ("Unknown", "ReadingsMissing", "no usable reading of m on 2 of 2 nodes (n0, n1)"),
+        ),
+    ],
+)
+def test_absent_metric_leaves_no_doubt_and_the_condition_says_what_it_counts_as(
+    found, above, values, when_missing, expected
+):
+    made = found(*values, dontschedule=[{**above, "whenMissing": when_missing}])
+    assert made["DontScheduleViolated"] == expected
+
+
+def test_ranking_says_where_its_metric_is_absent(found, above):
+    made = found(1.0, "absent", scheduleonmetric=[above])["ScheduleOnMetricReady"]
+    assert made == ("True", "NodesRanked", f"1 of 2 nodes ranked by m; {ON_N1}: not ranked there")
 
 
 def test_strategy_that_never_fires_has_a_reason(found, above):

@@ -18,7 +18,7 @@ KEY = PolicyKey("ns", "demo")
 
 @pytest.fixture
 def status():
-    """The status of one policy over nodes n0, n1, ... with these values of m; None is absent, a list several."""
+    """The status of one policy over nodes n0, n1, ... with these values of m; None is lost, a list several."""
 
     def run(policy, values, varying=()):
 
@@ -30,8 +30,10 @@ def status():
         nodes = [f"n{number}" for number in range(len(values))]
         for node, value in zip(nodes, values, strict=True):
             several = {"m": len(value)} if isinstance(value, list) else {}
-            single = {} if value is None or several else {"m": value}
-            store.report(node, Delta(single, [] if single or several else ["m"], several), NOW)
+            single = {} if value in (None, "absent") or several else {"m": value}
+            never_had = frozenset({"m"} if value == "absent" else ())
+            absent = [] if single or several else ["m"]
+            store.report(node, Delta(single, absent, several, never_had=never_had), NOW)
         return dict(statuses(decide([policy], nodes, store, now=NOW), parts_of=parts_of))[
             policy.key
         ]
@@ -53,6 +55,23 @@ def test_compliant_policy_has_conditions_false(status, demo):
 def test_violated_policy_has_a_condition_true(status, demo):
     found = status(demo, [0.0, 1.0, 1.0])
     assert (found.compliance, found.message) == ("Violated", "violated on 2 of 3 nodes (n1, n2)")
+
+
+def test_absent_metric_leaves_a_policy_compliant(status, demo):
+    found = status(demo, [0.0, "absent", "absent"])
+    absent = "m is absent on 2 of 3 nodes (n1, n2): no violation there"
+    assert (found.compliance, found.message) == (
+        "Compliant",
+        f"no violation on 3 nodes; {absent}",
+    )
+
+
+def test_lost_metric_beside_absent_ones_leaves_compliance_unknown(status, demo):
+    found = status(demo, [0.0, None, "absent"])
+    assert found.compliance == "Unknown"
+    assert found.message == (
+        "no usable reading of m on 1 of 3 nodes (n1); m is absent on 1 of 3 nodes (n2): no violation there"
+    )
 
 
 def test_node_violating_two_strategies_counts_once(status, parsed, rule):

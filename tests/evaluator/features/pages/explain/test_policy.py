@@ -137,6 +137,12 @@ def test_vanished_agent_is_explained_as_stale_with_its_last_reading(store, expla
         (None, 31, None, "missing: never reported"),
         (Delta(absent=["m"]), 1, None, "absent: the node does not have this metric"),
         (
+            Delta(absent=["m"], never_had=frozenset({"m"})),
+            1,
+            None,
+            "absent: the node never had this metric since its agent started",
+        ),
+        (
             Delta(several={"m": 4}),
             1,
             None,

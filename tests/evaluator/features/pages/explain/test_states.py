@@ -46,6 +46,22 @@ def test_the_most_serious_state_counts(store, parsed, rule):
     assert words(decide([policy], names, store, now=START)) == {name: name for name in names}
 
 
+def test_node_that_never_had_a_metric_is_clear_if_missing_readings_are_ignored(store, parsed, rule):
+    ignored = parsed("ignored", dontschedule=[rule("m GreaterThan 5")])
+    held = {"rules": [{**rule("m GreaterThan 5"), "whenMissing": "violate"}], "for": "10s"}
+    strict = parsed("strict", dontschedule=held)
+    store.report("absent", Delta(absent=["m"], never_had=frozenset({"m"})), START)
+    store.report("lost", Delta(absent=["m"]), START)
+    store.report("well", Delta({"m": 1.0}), START)
+    names = ("absent", "lost", "well")
+    assert words(decide([ignored], names, store, now=START)) == {
+        "absent": "clear",
+        "lost": "missing",
+        "well": "clear",
+    }
+    assert words(decide([strict], names, store, now=START))["absent"] == "pending"
+
+
 @pytest.mark.parametrize(("operator", "expected"), [("anyOf", "violated"), ("allOf", "clearing")])
 def test_clearing_depends_on_whether_the_strategy_would_still_be_violated(
     store, parsed, rule, operator, expected
