@@ -3,6 +3,7 @@
 import math
 
 import pytest
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -340,3 +341,26 @@ def test_text_of_causes_is_printable_and_bounded():
     found = Snapshot(causes=dict.fromkeys(many, "x" * 1000))
     delta = decoded(encoded(found, Snapshot(), many), many)
     assert sum(map(len, delta.causes.values())) <= codec.MOST_CAUSES_BYTES
+
+
+def without_field(name):
+    """The class of reports before a field was added."""
+    file = descriptor_pb2.FileDescriptorProto()
+    telemetry_pb2.DESCRIPTOR.CopyToProto(file)
+    [message] = [one for one in file.message_type if one.name == "Report"]
+    [number] = [number for number, one in enumerate(message.field) if one.name == name]
+    del message.field[number]
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    found = pool.FindMessageTypeByName("plimsoll.telemetry.v1.Report")
+    return message_factory.GetMessageClass(found)
+
+
+def test_evaluator_without_the_field_reads_an_absent_metric_as_before():
+    old = without_field("never_had")
+    wire = encoded(Snapshot({"memory": 1.0}, never_had=frozenset({"cpu"})))
+    found = old.FromString(wire)
+    assert METRICS.index("cpu") in found.absent
+    assert not hasattr(found, "never_had")
+    lost = old.FromString(encoded(Snapshot(), Snapshot(never_had=frozenset({"cpu"}))))
+    assert (list(lost.absent), lost.full) == ([METRICS.index("cpu")], False)
