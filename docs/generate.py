@@ -23,6 +23,7 @@ from agent.scrape import runner
 from agent.scrape.self_metrics import SelfMetrics
 from collectors import registry
 from collectors.interface.host import Host
+from collectors.problems import xids
 from collectors.registry import index as registry_index
 from docs import (
     annotation_warnings,
@@ -99,6 +100,15 @@ def _blocks(latest: figures.Line) -> Iterator[tuple[Path, dict[str, Iterable[str
     yield HERE / "node-problem-detector.md", {"faults": figures.faults()}
     yield HERE / "history.md", {"answers": figures.answers()}
     yield HERE / "architecture.md", {"signals": reactions.table()}
+    yield HERE / "gpu.md", {"xids": _xids()}
+
+
+def _xids() -> Iterator[str]:
+    """Return the table of XID errors."""
+    yield "| code | meaning | action |"
+    yield "|---|---|---|"
+    for code, (action, meaning) in xids.ACTIONS.items():
+        yield f"| {code} | {meaning} | `{action}` |"
 
 
 def flags_page() -> Iterator[str]:

@@ -54,14 +54,15 @@ class _Program(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A valid regular expression. `most_bytes`: memory of its program."""
+    """A valid regular expression. `most_bytes`: memory of its program; `newlines`: whether `.` matches them."""
 
     text: str
     most_bytes: int = PROGRAM_BYTES
+    newlines: bool = False
 
     def search(self, text: str) -> Match | None:
         """Return the first match anywhere in a text; None if there is none."""
-        program = _program(self.text, self.most_bytes, False)
+        program = _program(self.text, self.most_bytes, False, self.newlines)
         try:
             return program.search(text)
         except UnicodeEncodeError:
@@ -69,7 +70,7 @@ class Pattern:
 
     def fullmatch(self, text: str) -> Match | None:
         """Match the whole text; None if it does not match."""
-        program = _program(self.text, self.most_bytes, True)
+        program = _program(self.text, self.most_bytes, True, self.newlines)
         try:
             return program.fullmatch(text)
         except UnicodeEncodeError:
@@ -77,11 +78,16 @@ class Pattern:
 
 
 def compiled(
-    pattern: str, *, whole: bool = False, longest: int = LONGEST, most_bytes: int = PROGRAM_BYTES
+    pattern: str,
+    *,
+    whole: bool = False,
+    newlines: bool = False,
+    longest: int = LONGEST,
+    most_bytes: int = PROGRAM_BYTES,
 ) -> Pattern:
     r"""Compile a pattern of at most `longest` characters, and `most_bytes` when compiled.
 
-    `whole`: it is for `fullmatch`, not for `search`. Raises PatternError for a pattern that Go rejects, for an oversized one,
+    `whole`: it is for `fullmatch`, not for `search`. `newlines`: `.` matches them. Raises PatternError for a pattern that Go rejects, for an oversized one,
     and for `\C` and two groups of one name.
     """
     if len(pattern) > longest:
@@ -95,16 +101,17 @@ def compiled(
         if (name := found["name"]) in names:
             raise _unsupported(pattern, "a name for two groups")
         names |= {name} if name else set()
-    _program(pattern, most_bytes, whole)
-    return Pattern(pattern, most_bytes)
+    _program(pattern, most_bytes, whole, newlines)
+    return Pattern(pattern, most_bytes, newlines)
 
 
 @lru_cache(_COMPILED)
-def _program(pattern: str, most_bytes: int, whole: bool) -> _Program:
+def _program(pattern: str, most_bytes: int, whole: bool, newlines: bool) -> _Program:
     """Compile a pattern. `whole`: for `fullmatch`, between anchors as Prometheus does. Raises PatternError."""
     options = re2.Options()
     options.max_mem = most_bytes
     options.log_errors = False
+    options.dot_nl = newlines
     try:
         program: _Program = re2.compile(pattern, options)  # `a)(b` is valid only between anchors
         return re2.compile(f"^(?:{pattern})$", options) if whole else program

@@ -10,9 +10,18 @@ import urllib3
 
 from agent.rules.promql import labels
 
+OPEN = 3
+"""The release from which on ranges are open."""
+
 
 class AskedError(Exception):
     """A query that Prometheus rejects."""
+
+
+def release(program="prometheus"):
+    """The major release of a program of Prometheus on PATH."""
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    return int(re.search(r"version (\d+)", said.stdout + said.stderr)[1])
 
 
 class Prometheus:

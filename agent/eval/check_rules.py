@@ -4,19 +4,21 @@ import glob
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+from agent.rules import options as rule_options
 from agent.rules.files import LARGEST
-from agent.rules.groups import file
+from agent.rules.groups import file, ranges
 from agent.rules.groups.file import Context, RuleError, RuleFileError
 from collectors.interface.refusal import CollectorConfigError
 from collectors.shared import steadyfile
-from plimsoll import strictyaml
+from plimsoll import flags, strictyaml
 from plimsoll.commandline import Parser
 
 PROGRAM = "plimsoll check-rules"
 _ABOUT = """
 Checks files with recording rules as the agent reads them (--rules.file), and prints every error with its line and column. Nothing is
-evaluated.
+evaluated. Notes name rules whose ranges hold fewer than two samples.
 """
 _EXAMPLES = """
 examples:
@@ -34,18 +36,29 @@ exit status: 0 if all files are valid; 1 if one is not, or cannot be read; 2 for
 """
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The agent's flags that matter here."""
+
+    interval: float = rule_options.interval()
+    ranges: str = rule_options.ranges()
+
+
 def main(argv: Sequence[str]) -> int:
     """Check the files and print the findings. Returns the exit status."""
     command = Parser(PROGRAM, about=_ABOUT, examples=_EXAMPLES, usage=f"{PROGRAM} FILE...")
     command.add_argument("files", metavar="FILE", nargs="+", help="a rule file, a glob or a folder")
+    flags.add_options(command, Options)
+    namespace = command.parse_args(argv)
+    options = flags.from_namespace(Options, command, namespace, env={})
     failed = False
-    for pattern in command.parse_args(argv).files:
+    for pattern in namespace.files:
         paths = list(_matches(pattern))
         if not paths:
             sys.stderr.write(f"{pattern}: no rule file matches\n")
             failed = True
         for path in paths:
-            failed |= not _check(path)
+            failed |= not _check(path, options)
     return int(failed)
 
 
@@ -62,8 +75,8 @@ def _matches(pattern: str) -> Iterator[str]:
         yield pattern
 
 
-def _check(path: str) -> bool:
-    """Print a file's errors, or its number of groups and rules if there are none. Returns whether it is valid."""
+def _check(path: str, options: Options) -> bool:
+    """Print a file's errors and notes, or its number of groups and rules if there are no errors. Returns whether it is valid."""
     try:
         text = steadyfile.read(path, limit=LARGEST)[1].decode()
         rule_file = file.read(strictyaml.load(text), Context(strictyaml.Finder(text).where))
@@ -75,6 +88,9 @@ def _check(path: str) -> bool:
         _refuse(path, _spelled(wrong))
     for note in rule_file.notes:
         sys.stdout.write(f"{path}: note: {note}\n")
+    interval, closed = round(1000 * options.interval), options.ranges == "closed"
+    for group, rule, text in ranges.short(rule_file.groups, interval, closed=closed):
+        sys.stdout.write(f'{path}: note: group "{group}", rule "{rule}": {text}\n')
     if not rule_file.errors:
         rules = sum(len(group.rules) for group in rule_file.groups)
         sys.stdout.write(f"{path}: {len(rule_file.groups)} groups, {rules} rules\n")

@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         expression = parse(namespace.expression)
         if options.recorded:
-            _recorded(expression, options.recorded, round(1000 * settings.rules.interval))
+            _recorded(expression, options.recorded, settings.rules)
         else:
             _live(expression, settings, options)
     except ExpressionError as error:
@@ -126,7 +126,8 @@ def _live(expression: Expression, settings: Settings, options: Options) -> None:
         registry.build(settings.host, settings.collectors), timeout=settings.collector_timeout
     )
     step = round(1000 * settings.rules.interval)
-    sampled = Sampler(expression, source, _groups(settings.rules), step=step)
+    groups, closed = _groups(settings.rules), settings.rules.closed
+    sampled = Sampler(expression, source, groups, step=step, closed=closed)
     try:
         if options.watch:
             run.watch(expression, sampled)
@@ -145,10 +146,11 @@ def _groups(options: RuleOptions) -> Sequence[Group]:
     return rule_file.groups
 
 
-def _recorded(expression: Expression, name: str, step: int) -> None:
+def _recorded(expression: Expression, name: str, rules: RuleOptions) -> None:
     exposition = expositions.parse(_text(name))
     now = _written_at(name) if exposition.latest is None else exposition.latest
-    moment = Moment(exposition.listed(now), now, step=step)
+    step = round(1000 * rules.interval)
+    moment = Moment(exposition.listed(now), now, step=step, closed=rules.closed)
     if not run.show(expression, moment):
         run.hint(expression, {labels for labels, _, _ in exposition.samples}, "it")
 

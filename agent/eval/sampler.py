@@ -49,10 +49,12 @@ class Sampler:
         groups: Sequence[Group] = (),
         *,
         step: int = 5 * SECOND,
+        closed: bool = False,
     ) -> None:
-        """`step` (ms): default step of subqueries."""
+        """`step` (ms): default step of subqueries. `closed`: see `Moment`."""
         self._source = source
         self._step = step
+        self._closed = closed
         self._history = Head(expression.needs)
         shared, serving = SharedHead(), RuleInputs(source).collectors
         self._groups = [
@@ -91,11 +93,11 @@ class Sampler:
         """Read at a tick. Returns the moment, whose storage has the samples."""
         scrape = self._source.run(self._names)
         self.failed = scrape.failed
-        moment = Moment(self._history, now, CLOCK.epoch(), self._step)
+        moment = Moment(self._history, now, CLOCK.epoch(), self._step, self._closed)
         recorded = self._record(moment, scrape)
         self._history.begin(now)
         for family in scrape.families:
-            self._history.add_family(family.samples)
+            self._history.add_family(family.samples, family.type)
         for labels, value in recorded:
             self._history.add(labels, value)
         self._history.settle()
@@ -115,6 +117,7 @@ class Sampler:
                 families.keys(),
                 scrape.failed,
                 tick_results,
+                closed=self._closed,
             )
             tick_results.append(group.tick(tick))
         return [
@@ -128,7 +131,7 @@ class Sampler:
         """Return all current series."""
         families = self._source.run().families
         collected = [
-            of_series(sample.name, sample.labels)
+            of_series(sample.name, sample.labels, family.type)
             for family in families
             for sample in family.samples
         ]

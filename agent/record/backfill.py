@@ -6,8 +6,10 @@ import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 
+from agent.rules import options as rule_options
 from agent.rules.files import RuleFileReader
 from agent.rules.groups import dependencies
 from agent.rules.groups.file import Group
@@ -19,7 +21,7 @@ from agent.rules.storage.exposition import ExpositionError
 from agent.rules.storage.shared_head import SharedHead
 from agent.scrape.exposition import recorded_lines
 from collectors.interface.sample import Family, Sample
-from plimsoll import durations, logs
+from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.files import userfile
 from plimsoll.recording.options import metric_names
@@ -46,6 +48,13 @@ _STEP = 60_000
 
 Samples = Iterable[tuple[Labels, int | None, float]]
 """Label sets with the name, times in ms, values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The agent's flags that matter here."""
+
+    ranges: str = rule_options.ranges()
 
 
 class BackfillError(SentenceError):
@@ -76,7 +85,9 @@ def main(argv: Sequence[str]) -> int:
         metavar="DURATION",
         help="time between two evaluations (default 15s)",
     )
+    flags.add_options(command, Options)
     given = command.parse_args(argv)
+    closed = flags.from_namespace(Options, command, given, env={}).ranges == "closed"
     try:
         every = round(1000 * durations.duration(given.every))
     except ValueError as error:
@@ -90,14 +101,16 @@ def main(argv: Sequence[str]) -> int:
     logs.setup("warn", "logfmt")
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # into `head`: end as other programs do
     try:
-        _run(given.rules, given.files, every, metrics)
+        _run(given.rules, given.files, every, metrics, closed)
     except (BackfillError, ExpositionError) as error:
         sys.stderr.write(f"{PROGRAM}: {error}\n")
         return 1
     return 0
 
 
-def _run(rules: Sequence[str], files: Sequence[str], every: int, metrics: frozenset[str]) -> None:
+def _run(
+    rules: Sequence[str], files: Sequence[str], every: int, metrics: frozenset[str], closed: bool
+) -> None:
     """Print the results. Raises BackfillError, ExpositionError."""
     reader = RuleFileReader(rules)
     rule_file = reader.look()
@@ -118,7 +131,7 @@ def _run(rules: Sequence[str], files: Sequence[str], every: int, metrics: frozen
         return any(dependencies.may_name(selector, metric) for selector in selectors)
 
     samples = [sample for name in files for sample in _samples(name, needed)]
-    for part in backfill(samples, groups, every):
+    for part in backfill(samples, groups, every, closed=closed):
         sys.stdout.buffer.write(part)
     sys.stdout.buffer.write(b"# EOF\n")
     sys.stdout.flush()
@@ -143,8 +156,10 @@ def _may_be(line: str, needed: Callable[[str], bool]) -> bool:
     return name is None or needed(name[1])
 
 
-def backfill(samples: Samples, groups: Sequence[Group], every: int) -> Iterator[bytes]:
-    """Yield the results of rules as OpenMetrics lines. `every`: ms between two evaluations.
+def backfill(
+    samples: Samples, groups: Sequence[Group], every: int, *, closed: bool = False
+) -> Iterator[bytes]:
+    """Yield the results of rules as OpenMetrics lines. `every`: ms between two evaluations; `closed`: see `Moment`.
 
     A node is the label `node`, else the host of `instance`. Samples count at the first evaluation after them.
     """
@@ -158,7 +173,7 @@ def backfill(samples: Samples, groups: Sequence[Group], every: int) -> Iterator[
             pairs = tuple(_own(own))
             by_node[node][-(-time // every) * every][own[NAME], pairs] = value
     for node, ticks in sorted(by_node.items()):
-        yield from _node(node, ticks, groups)
+        yield from _node(node, ticks, groups, closed)
 
 
 def _own(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -169,7 +184,10 @@ def _own(labels: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _node(
-    node: str, ticks: Mapping[int, Mapping[tuple[str, Labels], float]], groups: Sequence[Group]
+    node: str,
+    ticks: Mapping[int, Mapping[tuple[str, Labels], float]],
+    groups: Sequence[Group],
+    closed: bool,
 ) -> Iterator[bytes]:
     shared = SharedHead()
     running = [
@@ -185,7 +203,9 @@ def _node(
         )
         results: list[TickResult] = []
         for group in running:
-            tick = Tick(now, 0, _STEP, families, families.keys(), frozenset(), results)
+            tick = Tick(
+                now, 0, _STEP, families, families.keys(), frozenset(), results, closed=closed
+            )
             results.append(group.tick(tick))
         yield recorded_lines(_families(results), node, now / 1000)
 

@@ -8,11 +8,13 @@ import asyncio
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import astuple
+from functools import partial
 from threading import Event, Lock, Thread
 
 from agent.rules.clock import Clock
 from agent.rules.files import ErrorLog, FailureTimes, RuleFileReader
 from agent.rules.groups import metrics as accounts
+from agent.rules.groups import ranges
 from agent.rules.groups.dependencies import Recorders
 from agent.rules.groups.file import SHORTEST, RuleError, RuleFile
 from agent.rules.groups.manager import GroupManager
@@ -73,7 +75,11 @@ class RuleEngine:
             max_memory=options.max_memory,
             sources=self._inputs.collectors,
             quick_interval=self._inputs.interval,
+            closed=options.closed,
             budget=self._budget,
+        )
+        self._short = partial(
+            ranges.short, interval=round(options.interval * 1000), closed=options.closed
         )
         self._subscribers = Subscribers(options.notable_change)
         self._notices = ErrorLog()
@@ -280,6 +286,7 @@ class RuleEngine:
         self._recorders = Recorders(rule_file.groups)
         self._published = self._groups.published(now)
         self._notices.read(rule_file)
+        self._notices.short(self._short(rule_file.groups))
 
     def _evaluate(self, due: Sequence[Part]) -> float:
         """Evaluate due groups, as many as a step has time for. Returns the seconds it took, without reading the sources."""

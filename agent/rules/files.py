@@ -13,6 +13,7 @@ from pathlib import Path
 
 from agent.rules.groups import file as groups
 from agent.rules.groups.file import Context, RuleError, RuleFile, RuleFileError
+from agent.rules.groups.ranges import ShortRange
 from agent.rules.promql.budget import Budget
 from collectors.interface.refusal import CollectorConfigError
 from collectors.shared import steadyfile
@@ -157,6 +158,11 @@ class ErrorLog:
             rules=rules,
             left_out=len(rule_file.errors),
         )
+
+    def short(self, ranges: Iterable[ShortRange]) -> None:
+        """Log rules whose ranges hold fewer than two samples."""
+        for group, rule, text in ranges:
+            log.warning("range is short", group=group, rule=rule, reason=text)
 
     def failing(self, errors: Iterable[RuleError]) -> None:
         """Log changes of the set of failing rules."""

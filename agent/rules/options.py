@@ -2,10 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from collectors.shared.formats.numerals import parse_float
 from plimsoll import durations, sizes
-from plimsoll.flags import option
+from plimsoll.flags import choice, option
 
 _SHORTEST = 1.0
 
@@ -34,6 +35,29 @@ def _share(text: str) -> float:
     return share
 
 
+def interval() -> Any:
+    """Return the option for the interval of groups, also for commands."""
+    return option(
+        "rules.interval",
+        5.0,
+        "evaluation interval of groups that set none; groups that an evaluator subscribes to are evaluated each second",
+        metavar="DURATION",
+        parse=_interval,
+    )
+
+
+def ranges() -> Any:
+    """Return the option for the ends of ranges, also for commands."""
+    return option(
+        "rules.ranges",
+        "open",
+        "open: a range excludes a sample that is exactly as old as the range is long, as in Prometheus 3; closed: it includes it "
+        "(goes away with the next release)",
+        metavar="open|closed",
+        parse=choice("open", "closed"),
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleOptions:
     """Rule files, intervals and limits."""
@@ -44,13 +68,8 @@ class RuleOptions:
         "file with recording rules, in Prometheus' format; may be a glob; read again when it changes (repeatable)",
         metavar="FILE",
     )
-    interval: float = option(
-        "rules.interval",
-        5.0,
-        "evaluation interval of groups that set none; groups that an evaluator subscribes to are evaluated each second",
-        metavar="DURATION",
-        parse=_interval,
-    )
+    interval: float = interval()
+    ranges: str = ranges()
     state_file: str = option(
         "rules.state-file",
         "",
@@ -78,3 +97,8 @@ class RuleOptions:
         metavar="SHARE",
         parse=_share,
     )
+
+    @property
+    def closed(self) -> bool:
+        """Return whether ranges include a sample that is exactly as old."""
+        return self.ranges == "closed"

@@ -192,7 +192,7 @@ class RunningGroup:
 
     def _evaluate(self, history: Head, tick: Tick) -> TickResult:
         storage = GroupStorage(history, self.shared)
-        moment = Moment(storage, tick.time, tick.epoch, tick.step, tick.budget)
+        moment = Moment(storage, tick.time, tick.epoch, tick.step, tick.closed, tick.budget)
         results: dict[str, Vector] = {}
         errors: list[RuleError] = []
         doubtful = {metric for other in tick.others for metric in other.doubtful}

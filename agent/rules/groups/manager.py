@@ -41,11 +41,13 @@ class GroupManager:
         max_memory: int,
         sources: Sources,
         quick_interval: QuickInterval,
+        closed: bool = False,
         budget: Budget | None = None,
     ) -> None:
-        """`interval`: default for groups without one. `max_memory`: bytes of all samples and results."""
+        """`interval`: default for groups without one. `max_memory`: bytes of all samples and results. `closed`: see `Moment`."""
         self._budget = budget or Budget()
         self._interval = interval
+        self._closed = closed
         self._sources = sources
         self._quick_interval = quick_interval
         self._groups: tuple[Group, ...] = ()
@@ -222,6 +224,7 @@ class GroupManager:
                 self._budget,
                 self._memory.free_for(part, self._members),
                 self._memory.reserve,
+                self._closed,
             )
         )
         member.measure()

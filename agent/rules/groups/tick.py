@@ -86,6 +86,8 @@ class Tick:
     """Bytes that this group's results and the samples it shares may take."""
     reserve: float = 0
     """Bytes of these for samples of known series and results as large as before."""
+    closed: bool = False
+    """See `Moment.closed`."""
 
 
 def by_metric(families: Iterable[Family]) -> FamiliesByMetric:

@@ -50,7 +50,7 @@ def _over_range(function: RangeFunction, arguments: Arguments) -> Instant:
         given = [number(moment) for number in numbers]
         results: Vector = []
         check = moment.budget.check
-        for labels, window in samples(moment, start, end):
+        for labels, window in samples(moment, moment.oldest(start), end):
             check()
             value = compute(window, start, end, *given)
             if value is not None:
@@ -137,7 +137,8 @@ def _absent_over_time(arguments: Arguments) -> Instant:
 
     def plan(moment: Moment) -> Vector:
         end = moment.time - offset
-        return [] if any(samples(moment, end - length, end)) else list(missing)
+        oldest = moment.oldest(end - length)
+        return [] if any(samples(moment, oldest, end)) else list(missing)
 
     return Instant(plan)
 

@@ -12,7 +12,7 @@ from agent.rules.promql.errors import ExpressionError, out_of_range, unsupported
 from agent.rules.promql.operators import aggregations, binary
 from agent.rules.promql.operators.aggregations import Grouping
 from agent.rules.promql.operators.vector_matching import Card, Matching
-from agent.rules.promql.plan import Instant, Need, Part, Range, Scalar, Scope, Text
+from agent.rules.promql.plan import Instant, Need, Part, Range, Scalar, Scope, Span, Text
 from agent.rules.promql.syntax.parser import label_names, milliseconds, selection, tree
 from agent.rules.promql.values import Moment, Plan, Value, Vector
 
@@ -37,6 +37,8 @@ class Expression:
     kind: Kind
     needs: tuple[Need, ...]
     """The series it reads: each selector once, with its longest reach."""
+    spans: tuple[Span, ...]
+    """Its ranges."""
     plan: Plan = field(repr=False, compare=False)
     _caches: tuple[Callable[[], None], ...] = field(default=(), repr=False, compare=False)
 
@@ -60,7 +62,7 @@ def parse(text: str) -> Expression:
     except OverflowError as error:  # the parser's exception for a duration of more than 10⁹ days
         raise out_of_range() from error
     kind, plan = _result(part)
-    return Expression(text, kind, _longest(scope.needs), plan, tuple(caches))
+    return Expression(text, kind, _longest(scope.needs), tuple(scope.spans), plan, tuple(caches))
 
 
 def _result(part: Part) -> tuple[Kind, Plan]:
@@ -170,6 +172,7 @@ def _aggregation(node: promql_parser.AggregateExpr, scope: Scope) -> Instant:
         case None:
             return Instant(lambda moment: aggregate(vector(moment), None))
         case Text(text):
+            label_names([text])
             return Instant(lambda moment: aggregate(vector(moment), text))
         case Scalar(number):
             return Instant(lambda moment: aggregate(vector(moment), number(moment)))

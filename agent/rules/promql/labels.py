@@ -7,6 +7,8 @@ results, because each evaluation uses the same few label sets.
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
+from collectors.shared.formats.numerals import format_float, parse_float
+
 Labels = tuple[tuple[str, str], ...]
 """Names and values, sorted by name."""
 
@@ -14,6 +16,8 @@ NAME = "__name__"
 """Label of the metric's name."""
 
 EMPTY: Labels = ()
+
+_BOUNDS = {"histogram": "le", "summary": "quantile"}
 
 _KEPT = (
     1 << 11
@@ -26,9 +30,25 @@ def make(pairs: Iterable[tuple[str, str]]) -> Labels:
 
 
 @lru_cache(_KEPT)
-def of_series(name: str, pairs: tuple[tuple[str, str], ...]) -> Labels:
-    """Return the label set of an exported series: the metric's name and labels in any order."""
+def of_series(
+    name: str, pairs: tuple[tuple[str, str], ...], metric_type: str = "untyped"
+) -> Labels:
+    """Return the label set of an exported series: the metric's name and labels in any order.
+
+    `le` of histograms and `quantile` of summaries are spelled as Prometheus 3 stores them: `1` as `1.0`.
+    """
+    if (bound := _BOUNDS.get(metric_type)) is not None:
+        pairs = tuple((key, _spelled(text) if key == bound else text) for key, text in pairs)
     return make((*pairs, (NAME, name)))
+
+
+def _spelled(bound: str) -> str:
+    try:
+        number = parse_float(bound)
+    except ValueError:
+        return bound
+    text = format_float(number + 0.0)
+    return text if not text.lstrip("-").isdigit() else f"{text}.0"
 
 
 def value(labels: Labels, name: str) -> str:

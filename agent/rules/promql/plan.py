@@ -62,6 +62,18 @@ class Need:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """The length of a range in an expression."""
+
+    length: int
+    """Milliseconds."""
+    moved: int
+    """Milliseconds by which its end is away from the evaluation; 1 if it ends at a step of a subquery."""
+    step: int | None = None
+    """Milliseconds between the steps of a subquery, 0 for the default; None for samples."""
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
     """The position of a part in an expression."""
 
@@ -69,6 +81,8 @@ class Scope:
     """Returns the compiled regular expression of a matcher."""
     needs: list[Need] = field(default_factory=list)
     """Series needed by the parts compiled so far, of the whole expression."""
+    spans: list[Span] = field(default_factory=list)
+    """Ranges compiled so far, of the whole expression."""
     steps: list[int] = field(default_factory=list)
     """Evaluations of each subquery so far, of the whole expression, per evaluation of the whole."""
     depth: int = 0
@@ -76,12 +90,19 @@ class Scope:
     """Milliseconds before the whole expression's time at which a part may be evaluated; negative: only after it."""
     times: int = 1
     """Evaluations of the part per evaluation of the whole expression."""
+    in_subquery: bool = False
 
     def deeper(self) -> "Scope":
         """Return the scope of the next level of nesting."""
         return replace(self, depth=self.depth + 1)
 
+    def span(self, length: int, offset: int, step: int | None = None) -> None:
+        """Note a range that is part of the expression here."""
+        self.spans.append(Span(length, 1 if self.in_subquery else abs(offset), step))
+
     def within(self, reach: int, times: int) -> "Scope":
         """Return the scope within a subquery that reaches back `reach` ms and is evaluated `times` times."""
         self.steps.append(times)
-        return replace(self, depth=self.depth + 1, reach=self.reach + reach, times=times)
+        return replace(
+            self, depth=self.depth + 1, reach=self.reach + reach, times=times, in_subquery=True
+        )

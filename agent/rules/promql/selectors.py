@@ -26,7 +26,7 @@ def instant_vector(selection: Selection, scope: Scope) -> Instant:
 
     def plan(moment: Moment) -> Vector:
         time = moment.time - offset
-        after = time - LOOKBACK - 1  # a sample of exactly that age still counts
+        after = moment.oldest(time - LOOKBACK) - 1
         samples: Vector = []
         for series in moment.storage.select(selector):
             sample = series.at(time, after)
@@ -43,7 +43,7 @@ def timestamps(selection: Selection) -> Callable[[Moment], Vector]:
 
     def plan(moment: Moment) -> Vector:
         time, epoch = moment.time - offset, moment.epoch
-        after = time - LOOKBACK - 1
+        after = moment.oldest(time - LOOKBACK) - 1
         times: Vector = []
         for series in moment.storage.select(selector):
             sample = series.at(time, after)
@@ -58,6 +58,7 @@ def range_vector(selection: Selection, length: int, scope: Scope) -> Range:
     """Return a part with the samples of each series that a selector matches."""
     selector = selection.selector
     scope.needs.append(Need(selector, max(0, scope.reach + selection.offset + length)))
+    scope.span(length, selection.offset)
 
     def samples(moment: Moment, start: int, end: int) -> Iterator[tuple[Labels, Window]]:
         for series in moment.storage.select(selector):
@@ -71,6 +72,7 @@ def range_vector(selection: Selection, length: int, scope: Scope) -> Range:
 def inside(scope: Scope, length: int, step: int, offset: int) -> Scope:
     """Return the scope of a subquery's expression. Raises ExpressionError if it would be evaluated too often."""
     times = scope.times * (length // (step or STEP) + 1)
+    scope.span(length, offset, step)
     inner = scope.within(length + offset, times)
     if sum(scope.steps) > MOST_STEPS:
         raise ExpressionError(_too_many(sum(scope.steps)), "unsupported")
@@ -91,13 +93,13 @@ def subquery(inner: Instant, length: int, step: int, offset: int) -> Range:
         if count > MOST_STEPS:
             raise EvaluationError(_too_many(count))
         runs_by_series: dict[Labels, _Runs] = {}
-        storage, own, budget = moment.storage, moment.step, moment.budget
+        storage, own, closed, budget = moment.storage, moment.step, moment.closed, moment.budget
         kept = budget.used
         for time in range(first, end + 1, every):
             budget.used = (
                 kept  # a step's memory is reused by the next one, only its points are kept
             )
-            vector = plan(Moment(storage, time, epoch, own, budget))
+            vector = plan(Moment(storage, time, epoch, own, closed, budget))
             budget.take(POINT * len(vector))
             kept += POINT * len(vector)
             for labels, value in vector:

@@ -14,7 +14,7 @@ from agent.rules.promql.syntax.matchers import Selector
 from plimsoll.text import SentenceError
 
 LOOKBACK = 300_000
-"""Maximum age (ms) of a sample that counts as a series' current value, as in Prometheus (--query.lookback-delta)."""
+"""Age (ms) from which on a sample no longer counts as a series' current value, as in Prometheus (--query.lookback-delta)."""
 
 Vector = list[tuple[Labels, float]]
 """An instant vector: one value per series, in any order, label sets unique."""
@@ -48,7 +48,7 @@ def same(a: float, b: float) -> bool:
 
 @dataclass(slots=True)
 class Window:
-    """The samples of one series in a closed time range, oldest first; never empty.
+    """The samples of one series in a time range, oldest first; never empty.
 
     Equal consecutive samples (`same`) share a level, so a series that rarely changes is processed in a few steps.
     `sum(repeats)` is the number of samples, `len(times)`.
@@ -110,7 +110,13 @@ class Moment:
     """Offset in ms from the storage's clock to Unix time."""
     step: int = 5_000
     """Default step of a subquery in ms."""
+    closed: bool = False
+    """Whether ranges and the lookback include a sample that is exactly as old, as before Prometheus 3."""
     budget: Budget = field(default_factory=Budget, repr=False, compare=False)
+
+    def oldest(self, start: int) -> int:
+        """Return the earliest time (ms) of a sample in a range that begins at `start`."""
+        return start if self.closed else start + 1
 
 
 Plan = Callable[[Moment], Value]

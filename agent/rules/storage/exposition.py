@@ -124,24 +124,32 @@ def parse(text: str) -> Exposition:
     lines = text.split("\n")
     openmetrics = next((line for line in reversed(lines) if line.strip()), "").strip() == "# EOF"
     samples = []
+    metric_type = "untyped"
     for number, line in enumerate(lines, start=1):
         if not (start := line.strip()) or start.startswith("#"):
+            metric_type = _type(start) or metric_type
             continue
         try:
-            samples.append(_sample(start, openmetrics))
+            samples.append(_sample(start, metric_type, openmetrics))
         except ValueError as error:
             raise ExpositionError(f"line {number}: {error}") from error
     latest = max((time for _, time, _ in samples if time is not None), default=None)
     return Exposition(tuple(samples), latest)
 
 
-def _sample(line: str, openmetrics: bool) -> tuple[Labels, int | None, float]:
+def _type(comment: str) -> str | None:
+    words = comment.split()
+    return words[3] if len(words) == 4 and words[:2] == ["#", "TYPE"] else None
+
+
+def _sample(line: str, metric_type: str, openmetrics: bool) -> tuple[Labels, int | None, float]:
     match = _SAMPLE.fullmatch(line)
     if match is None:
         raise ValueError(f"not a sample: {shown(line)}")
     name, pairs = recorded.named(match["name"], match["labels"])
     time = _milliseconds(match["time"], openmetrics) if match["time"] else None
-    return label_sets.of_series(name, tuple(pairs.items())), time, parse_float(match["value"])
+    labels = label_sets.of_series(name, tuple(pairs.items()), metric_type)
+    return labels, time, parse_float(match["value"])
 
 
 def _milliseconds(text: str, openmetrics: bool) -> int:

@@ -73,8 +73,8 @@ class Head(SeriesStore):
         self._open = True
         self._finished.clear()
 
-    def add_family(self, samples: Iterable[Sample]) -> None:
-        """Add the collected samples of a metric, labels in the exporter's order. Raises FullError if memory is used up.
+    def add_family(self, samples: Iterable[Sample], metric_type: str = "untyped") -> None:
+        """Add the collected samples of a family, labels in the exporter's order. Raises FullError if memory is used up.
 
         Of samples of one series within a tick, the first one counts.
         """
@@ -88,7 +88,7 @@ class Head(SeriesStore):
             try:
                 series = metric.known[pairs]
             except KeyError:
-                series = self._series(metric, of_series(name, pairs))
+                series = self._series(metric, of_series(name, pairs, metric_type))
                 self._index.remember(metric, pairs, series)
             if series is None:
                 continue

@@ -155,7 +155,11 @@ class SharedHead(SeriesStore):
                         series = known[pairs]
                         if series is None:
                             continue
-                    elif (new := self._create(name, metric, user, pairs, created)) is None:
+                    elif (
+                        new := self._create(
+                            of_series(name, pairs, family.type), metric, user, pairs, created
+                        )
+                    ) is None:
                         complete = complete and pairs in known
                         continue
                     else:
@@ -174,7 +178,7 @@ class SharedHead(SeriesStore):
 
     def _create(
         self,
-        name: str,
+        labels: Labels,
         metric: MetricSeries,
         user: _User,
         pairs: Pairs,
@@ -182,7 +186,6 @@ class SharedHead(SeriesStore):
     ) -> StoredSeries | None:
         """Return the series of a new label set; None if this group does not need it."""
         self._budget.check()
-        labels = of_series(name, pairs)
         series = metric.series.get(labels)
         if series is None:
             reach = metric.reach(labels)

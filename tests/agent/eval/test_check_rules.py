@@ -67,3 +67,28 @@ def test_missing_file_is_an_error(tmp_path, capsys, name):
 def test_binary_file_is_an_error(tmp_path, capsys):
     (tmp_path / "a.yaml").write_bytes(b"\xff")
     assert run(capsys, tmp_path / "a.yaml")[::2] == (1, f"{tmp_path}/a.yaml: byte 0: not UTF-8\n")
+
+
+SHORT = """groups:
+- {name: common, rules: [{record: a, expr: 'rate(up[5s])'}, {record: b, expr: 'rate(up[1m])'}]}
+- {name: slow, interval: 1m, rules: [{record: c, expr: 'rate(up[1m])'}]}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flags", "named"),
+    [
+        ([], ["a", "c"]),
+        (["--rules.interval=1s"], ["c"]),
+        (["--rules.interval=1m"], ["a", "b", "c"]),
+        (["--rules.ranges=closed"], []),
+    ],
+)
+def test_ranges_with_fewer_than_two_samples_are_noted(tmp_path, capsys, flags, named):
+    (tmp_path / "a.yaml").write_text(SHORT)
+    status, out, err = run(capsys, tmp_path / "a.yaml", *flags)
+    assert (status, err) == (0, "")
+    *notes, summary = out.splitlines()
+    assert [note.split(", rule ")[1].split('"')[1] for note in notes] == named
+    assert all("holds 1 sample at an interval of" in note for note in notes)
+    assert summary.endswith("2 groups, 3 rules")

@@ -45,12 +45,12 @@ def sampled(source, family):
         collector_runner.close()
 
 
-def test_range_includes_the_samples_at_both_ends(sampled, source, family):
+def test_range_excludes_the_sample_at_its_beginning(sampled, source, family):
     loadavg = source([family("node_load1", 1.0)])
     expression = "count_over_time(node_load1[3s])"
     sampler = sampled(expression, loadavg=loadavg)
     found = [parse(expression).evaluate(sampler.take(n * 1000))[0][1] for n in range(1, 7)]
-    assert found == [1, 2, 3, 4, 4, 4]
+    assert found == [1, 2, 3, 3, 3, 3]
 
 
 def test_only_collectors_of_the_expression_run(sampled, source, family):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from collectors.interface.sample import CollectorError
+from collectors.interface.sample import CollectorError, Family, Sample
 from tests.agent.rules.node import LOAD, MEMORY, gauge, group, one
 
 
@@ -41,6 +41,65 @@ def test_rates_are_over_the_nodes_own_samples(node) -> None:
         node.meminfo.families = [one(MEMORY, 100 + 3 * second)]
         node.after(5)
     assert node.values()["grown"] == pytest.approx(180)
+
+
+@pytest.mark.parametrize(("ranges", "count"), [("open", 12), ("closed", 13)])
+def test_range_holds_the_sample_at_its_beginning_only_if_ranges_are_closed(
+    node_with, ranges, count
+) -> None:
+    node = node_with(ranges=ranges)
+    node.rules("groups:\n" + group("g", f"a: count_over_time({MEMORY}[1m])"))
+    for _ in range(20):
+        node.after(5)
+    assert node.values() == {"a": count}
+
+
+@pytest.mark.parametrize(("ranges", "rules"), [("open", ["a", "d"]), ("closed", [])])
+def test_rules_with_short_ranges_are_logged_at_the_start(node_with, logged, ranges, rules) -> None:
+    node = node_with(ranges=ranges)
+    node.rules(
+        "groups:\n"
+        + group("g", f"a: rate({MEMORY}[5s])", f"b: rate({MEMORY}[10s])")
+        + group("slow", f"c: rate({MEMORY}[1m])", f"d: rate({MEMORY}[30s])", more="interval: 30s")
+    )
+    node.after(0)
+    warned = [line for line in logged if line["event"] == "range is short"]
+    assert [line["rule"] for line in warned] == rules
+    assert all(line["log_level"] == "warning" for line in warned)
+
+
+def test_bounds_of_histograms_are_spelled_as_prometheus_stores_them(node) -> None:
+    buckets = [
+        Sample("h_bucket", (("le", bound),), 1.0) for bound in ("0.5", "1", "1000000", "+Inf")
+    ]
+    quantiles = [Sample("s", (("quantile", "0"),), 2.0), Sample("s", (("quantile", "0.50"),), 3.0)]
+    node.text.families = [
+        Family("h", "histogram", "x", tuple(buckets)),
+        Family("s", "summary", "x", tuple(quantiles)),
+        gauge("g", (4.0, {"le": "1", "quantile": "1"})),
+    ]
+    node.rules(
+        "groups:\n"
+        + group(
+            "g",
+            'one: h_bucket{le="1.0"}',
+            'old: h_bucket{le="1"}',
+            "s_: s",
+            "g_: g",
+            "many: h_bucket",
+        )
+    )
+    node.after(0)
+    assert {key.partition(" ")[2] for key in node.values() if key.startswith("many")} == {
+        *("le=0.5", "le=1.0", "le=1e+06", "le=+Inf")
+    }
+    others = {key: value for key, value in node.values().items() if not key.startswith("many")}
+    assert others == {
+        "one le=1.0": 1,
+        "s_ quantile=0.0": 2,
+        "s_ quantile=0.5": 3,
+        "g_ le=1 quantile=1": 4,
+    }
 
 
 def test_group_interval_overrides_the_common_one(node) -> None:
@@ -184,7 +243,7 @@ def test_last_result_of_a_failed_rule_counts_for_the_look_back(
     node.after(0)
     assert node.values() == {"a": 0, "b": 1}
     node.loadavg.families = [gauge(LOAD, (1, {"a": "1"}), (2, {"a": "2"}))]
-    for _ in range(60):
+    for _ in range(59):
         node.after(5)
         assert node.values() == {"b": 1}
         assert node.recorder.unread() == {"a"}

@@ -1,6 +1,6 @@
 """PromQL's functions by name, as plain functions of windows, vectors and numbers.
 
-Results equal those of Prometheus 2.42, including NaN, infinities and the order of additions. No function reads a clock or
+Results equal those of Prometheus 3.13, including NaN, infinities and the order of additions. No function reads a clock or
 raises for a number. A new function is an entry in `RANGES` or `POINTWISE`, or, if it takes other arguments, in
 `calls._OTHERS`; list it in docs/rules.md.
 """

@@ -1,5 +1,6 @@
 """histogram_quantile over classic histograms: series with the label `le`."""
 
+import sys
 from bisect import bisect_left
 from collections.abc import Sequence
 
@@ -12,6 +13,9 @@ from collectors.shared.formats.numerals import parse_float
 
 BOUND = "le"
 """Label of a bucket's inclusive upper bound."""
+
+_TINY = 1e-12  # a difference of two counts relative to their sum
+_LARGEST = sys.float_info.max
 
 Bucket = tuple[float, float]
 """Upper bound and cumulative count."""
@@ -64,7 +68,8 @@ def bucket_quantile(q: float, buckets: Sequence[Bucket]) -> float:
 def _cumulative(buckets: Sequence[Bucket]) -> tuple[list[float], list[float]]:
     """Return ascending unique bounds and non-decreasing counts.
 
-    Counts can decrease because buckets are not read, or their rates computed, at the same instant.
+    Counts can decrease because buckets are not read, or their rates computed, at the same instant. Tiny differences are
+    rounding errors of rates.
     """
     bounds: list[float] = []
     counts: list[float] = []
@@ -76,11 +81,16 @@ def _cumulative(buckets: Sequence[Bucket]) -> tuple[list[float], list[float]]:
             counts.append(counted)
     most = counts[0]
     for index, counted in enumerate(counts):
-        if counted > most:
-            most = counted
-        elif counted < most:
+        if counted < most or _almost_equal(counted, most):
             counts[index] = most
+        elif counted > most:
+            most = counted
     return bounds, counts
+
+
+def _almost_equal(counted: float, most: float) -> bool:
+    both = abs(counted) + abs(most)
+    return counted != 0 != most and abs(counted - most) / min(both, _LARGEST) < _TINY
 
 
 def _bound(bucket: Bucket) -> float:

@@ -1,7 +1,6 @@
-"""Functions of one value (rounding, bounds, logarithms) and compensated sums. They never raise; undefined results are NaN, as in Go."""
+"""Functions of one value: rounding, bounds, logarithms. They never raise; undefined results are NaN, as in Go."""
 
 import math
-from collections.abc import Iterable
 
 from agent.rules.promql.operators.arithmetic import divide
 
@@ -89,19 +88,3 @@ def sgn(value: float) -> float:
     if value > 0:
         return 1.0
     return -1.0 if value < 0 else value
-
-
-def plus(term: float, total: float, lost: float) -> tuple[float, float]:
-    """Add a term to a sum; returns the sum and the accumulated rounding error (A. Neumaier, 1974)."""
-    new = total + term
-    if abs(total) >= abs(term):
-        return new, lost + ((total - new) + term)
-    return new, lost + ((term - new) + total)
-
-
-def total(values: Iterable[float]) -> float:
-    """Return the compensated sum of the values in the given order."""
-    partial_sum = lost = 0.0
-    for value in values:
-        partial_sum, lost = plus(value, partial_sum, lost)
-    return partial_sum if math.isinf(partial_sum) else partial_sum + lost

@@ -8,8 +8,9 @@ the last digits agree.
 import math
 from operator import mul
 
-from agent.rules.promql.functions.math import NAN, plus, total
+from agent.rules.promql.functions.math import NAN
 from agent.rules.promql.operators.reductions import quantile
+from agent.rules.promql.sums import mean, plus, total
 from agent.rules.promql.values import Window
 
 _CANCELLED = 1e4  # sum of magnitudes relative to the sum
@@ -87,7 +88,7 @@ def average(window: Window, _start: int, _end: int) -> float:
     if len(window.levels) == 1:
         return window.levels[0] + 0.0  # a sum starts at 0, so it is never -0
     known = _plain_sum(window)
-    return _mean(window.values()) if known is None else known / len(window.times)
+    return mean(window.values()) if known is None else known / len(window.times)
 
 
 def variance(window: Window, _start: int, _end: int) -> float:
@@ -97,10 +98,10 @@ def variance(window: Window, _start: int, _end: int) -> float:
         return 0.0 if math.isfinite(levels[0]) else NAN
     known = _plain_sum(window)
     if known is not None:
-        mean = known / len(window.times)
-        squares = [(level - mean) * (level - mean) for level in levels]
+        middle = known / len(window.times)
+        squares = [(level - middle) * (level - middle) for level in levels]
         mean_square: float = sum(map(mul, squares, window.repeats)) / len(window.times)
-        if mean * mean * _TINY < mean_square < math.inf:
+        if middle * middle * _TINY < mean_square < math.inf:
             return mean_square
     return _spread(window.values())
 
@@ -126,20 +127,10 @@ def _plain_sum(window: Window) -> float | None:
     return exact if terms < abs(exact) * _CANCELLED else None
 
 
-def _mean(values: list[float]) -> float:
-    mean = lost = 0.0
-    for count, value in enumerate(values, 1):
-        # An infinite mean only changes to NaN or to the other infinity.
-        if math.isinf(mean) and value == value and value != -mean:
-            continue
-        mean, lost = plus(value / count - mean / count, mean, lost)
-    return mean if math.isinf(mean) else mean + lost
-
-
 def _spread(values: list[float]) -> float:
-    mean = mean_lost = squares = squares_lost = 0.0
+    middle = middle_lost = squares = squares_lost = 0.0
     for count, value in enumerate(values, 1):
-        off = value - (mean + mean_lost)
-        mean, mean_lost = plus(off / count, mean, mean_lost)
-        squares, squares_lost = plus(off * (value - (mean + mean_lost)), squares, squares_lost)
+        off = value - (middle + middle_lost)
+        middle, middle_lost = plus(off / count, middle, middle_lost)
+        squares, squares_lost = plus(off * (value - (middle + middle_lost)), squares, squares_lost)
     return (squares + squares_lost) / len(values)

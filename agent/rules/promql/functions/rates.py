@@ -1,15 +1,16 @@
 """rate, increase, delta, and irate and idelta, which use the last two samples only; deriv and predict_linear, by least squares.
 
 Samples rarely fall on the bounds of a range, so the result of the first three is extrapolated: up to the bound if the nearest sample is close
-to it, otherwise by half the average interval between samples
+to it, otherwise by half the average interval between samples; of a counter at most back to where it would have been zero
 (https://prometheus.io/docs/prometheus/latest/querying/functions).
 """
 
 import math
 from collections.abc import Sequence
 
-from agent.rules.promql.functions.math import NAN, plus
+from agent.rules.promql.functions.math import NAN
 from agent.rules.promql.operators.arithmetic import divide
+from agent.rules.promql.sums import plus
 from agent.rules.promql.values import Window
 
 _NEAR = 1.1  # average intervals between samples: a bound no further away counts as close
@@ -31,8 +32,7 @@ def delta(window: Window, start: int, end: int) -> float | None:
     if len(times) < 2:
         return None
     moved = window.levels[-1] - window.levels[0]
-    sampled = (times[-1] - times[0]) / 1000
-    return moved * (_stretched(times, sampled, (times[0] - start) / 1000, end) / sampled)
+    return moved * _stretching(times, start, end)
 
 
 def irate(window: Window, _start: int, _end: int) -> float | None:
@@ -63,21 +63,19 @@ def _risen(window: Window, start: int, end: int, per: float) -> float | None:
         if level < before:  # a reset to zero: add the value reached before it
             risen += before
         before = level
+    # In units of the sampled time. A counter is never below zero.
+    zero = first / risen if risen > 0 and first >= 0 else math.inf
+    return risen * (_stretching(times, start, end, zero) / per)
+
+
+def _stretching(times: Sequence[int], start: int, end: int, zero: float = math.inf) -> float:
+    """Return the factor from what was sampled to the range. `zero`: the most by which to extend the start, as a share of what was sampled."""
     sampled = (times[-1] - times[0]) / 1000
-    to_start = (times[0] - start) / 1000
-    if risen > 0 and first >= 0:
-        # A counter is never below zero: do not extrapolate back beyond the time at which it would have been zero.
-        to_start = min(to_start, sampled * (first / risen))
-    return risen * (_stretched(times, sampled, to_start, end) / sampled / per)
-
-
-def _stretched(times: Sequence[int], sampled: float, to_start: float, end: int) -> float:
-    """Return the seconds to extrapolate to; the samples cover `sampled` of them."""
     gap = sampled / (len(times) - 1)
     near = gap * _NEAR
-    to_end = (end - times[-1]) / 1000
-    sampled += to_start if to_start < near else gap / 2
-    return sampled + (to_end if to_end < near else gap / 2)
+    to_start, to_end = (times[0] - start) / 1000, (end - times[-1]) / 1000
+    to_start = min(to_start if to_start < near else gap / 2, sampled * zero)
+    return (sampled + to_start + (to_end if to_end < near else gap / 2)) / sampled
 
 
 def _last_two(window: Window) -> tuple[float, float]:

@@ -1,6 +1,5 @@
 """Aggregation operators: one result per group of elements, or selected elements of each group."""
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from agent.rules.promql.memo import LabelSets, Picker, columns, latest, picker
 from agent.rules.promql.operators.reductions import REDUCTIONS, Reduction, largest, quantile
 from agent.rules.promql.syntax.printer import positional
 from agent.rules.promql.values import EvaluationError, Vector
-from plimsoll.text import shown
 
 Parameter = float | str | None
 Aggregator = Callable[[Vector, Parameter], Vector]
@@ -34,7 +32,7 @@ class Grouping:
 def aggregator(op: str, grouping: Grouping) -> Aggregator:
     """Return the aggregation of that name, a function of a vector and the parameter (None without one).
 
-    It raises EvaluationError for an invalid parameter: a k that is not a 64-bit integer, an invalid label name.
+    It raises EvaluationError for a k that is not a 64-bit integer.
     """
     if op in REDUCTIONS:
         return _reduced(REDUCTIONS[op], grouping)
@@ -90,9 +88,10 @@ def _ends(grouping: Grouping, key: Callable[[Sequence[float]], Sequence[float]])
     groups = latest(partial(_ordered_groups, grouping))
 
     def aggregate(vector: Vector, parameter: Parameter) -> Vector:
-        count = _integer(_number(parameter))
-        if count < 1:
+        number = _number(parameter)
+        if number < 1:
             return []
+        count = _integer(number)
         sets, values = columns(vector)
         return [
             (members[index], picked[index])
@@ -139,7 +138,7 @@ _WITH_PARAMETER: Mapping[str, Callable[[Grouping], Aggregator]] = {
 SUPPORTED = frozenset({*REDUCTIONS, *_WITH_PARAMETER})
 """Names of all aggregations."""
 
-_INTEGERS = -(2.0**63), 2.0**63 - 1024  # range of doubles that fit into 64 bits
+_LARGEST = 2.0**63 - 1024  # double that fits into 64 bits
 
 
 def _number(parameter: Parameter) -> float:
@@ -148,14 +147,11 @@ def _number(parameter: Parameter) -> float:
 
 
 def _integer(number: float) -> int:
-    lowest, highest = _INTEGERS
-    if not lowest <= number <= highest:
+    if not number <= _LARGEST:
         raise EvaluationError(f"Scalar value {number:g} overflows int64")
     return int(number)
 
 
 def _label_name(parameter: Parameter) -> str:
     assert isinstance(parameter, str), "the parser checks types"
-    if re.fullmatch("[a-zA-Z_][a-zA-Z0-9_]*", parameter) is None:
-        raise EvaluationError(f"invalid label name {shown(parameter)}")
     return parameter

@@ -1,7 +1,6 @@
 """Binary operators between scalars and vectors.
 
-Arithmetic drops the metric's name; a comparison without `bool` is a filter and keeps it. `atan2` keeps the name too, as in
-Prometheus 2.42. Set operators (`and`, `or`, `unless`) match elements by labels and keep them unchanged.
+Arithmetic drops the metric's name; a comparison without `bool` is a filter and keeps it. Set operators (`and`, `or`, `unless`) match elements by labels and keep them unchanged.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +31,6 @@ from agent.rules.promql.operators.vector_matching import (
 from agent.rules.promql.values import Vector
 
 Sides = Callable[[Vector, Vector], Vector]
-_KEEPING = frozenset({"atan2"})  # arithmetic that keeps the name
 
 
 def _and(matching: Matching) -> Sides:
@@ -120,7 +118,7 @@ def _as_number(compare: Comparison) -> WithScalar:
 
 def _computed(op: str, scalar_first: bool) -> WithScalar:
     apply = elementwise(op)
-    results = latest(_named if op in _KEEPING else nameless)
+    results = latest(nameless)
 
     def compute(vector: Vector, scalar: float) -> Vector:
         sets, values = columns(vector)
@@ -131,16 +129,12 @@ def _computed(op: str, scalar_first: bool) -> WithScalar:
     return compute
 
 
-def _named(sets: LabelSets) -> LabelSets:
-    return sets
-
-
 def vectors(op: str, matching: Matching, return_bool: bool) -> Sides:
     """Return an operator between two vectors. It raises EvaluationError if elements do not match one to one, or as grouped."""
     if op in SET_OPERATORS:
         return SET_OPERATORS[op](matching)
     if op not in COMPARISONS:
-        return _combined(elementwise(op), matching, named if op in _KEEPING else renamed)
+        return _combined(elementwise(op), matching, renamed)
     if return_bool:
         return _combined(_verdicts(COMPARISONS[op]), matching, unnamed)
     return _selected(COMPARISONS[op], matching)
@@ -174,8 +168,8 @@ def _once(matching: Matching, naming: Naming, lefts: LabelSets, rights: LabelSet
 
 
 def _selected(compare: Comparison, matching: Matching) -> Sides:
-    """Return a filter with the left value of the pairs for which the comparison holds; only these must match uniquely."""
-    pairs = latest(partial(pair, matching, named))
+    """Return a filter with the left value of the pairs for which the comparison holds."""
+    pairs = latest(partial(_once, matching, named))
 
     def select(lefts: Vector, rights: Vector) -> Vector:
         if not lefts or not rights:
@@ -185,9 +179,6 @@ def _selected(compare: Comparison, matching: Matching) -> Sides:
         paired = pairs(left_sets, right_sets)
         values = paired.lefts(left_values)
         holds = list(map(compare, values, paired.rights(right_values)))
-        results = list(compress(paired.results, holds))
-        if paired.signatures is not None:
-            must_match_once(matching, list(compress(paired.signatures, holds)), results)
-        return list(zip(results, compress(values, holds), strict=True))
+        return list(compress(zip(paired.results, values, strict=True), holds))
 
     return select

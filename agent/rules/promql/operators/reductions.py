@@ -1,23 +1,17 @@
 """Aggregations of a group's values to one number. Groups are never empty, except those of `quantile`.
 
-NaN, infinities and overflow behave as in Prometheus. Values are added in sequence as Prometheus does: another order would
-change the last digits, and the builtin sum() compensates errors from Python 3.12 on.
+NaN, infinities and overflow behave as in Prometheus.
 """
 
 import math
-import operator
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 from itertools import accumulate
 from math import inf, nan
 
+from agent.rules.promql.sums import mean, total
+
 Reduction = Callable[[Sequence[float]], float]
-
-
-def total(values: Sequence[float]) -> float:
-    """Return the sum."""
-    return reduce(operator.add, values)
 
 
 def least(values: Sequence[float]) -> float:
@@ -37,20 +31,10 @@ def _extreme(best: Callable[..., float], values: Sequence[float]) -> float:
     return best((value for value in values if not math.isnan(value)), default=extreme)
 
 
-def mean(values: Sequence[float]) -> float:
-    """Return the arithmetic mean without an intermediate sum that could overflow."""
-    average = values[0]
-    for count, value in enumerate(values[1:], 2):
-        average += value / count - average / count
-    if math.isfinite(average):
-        return average
-    return total([value for value in values if not math.isfinite(value)])
-
-
 def variance(values: Sequence[float]) -> float:
-    """Return the population variance by Welford's method; 0 for a single value, also if it is infinite or NaN."""
+    """Return the population variance by Welford's method; NaN with a value that is infinite or NaN."""
     middle = values[0]
-    squares = 0.0
+    squares = 0.0 if math.isfinite(middle) else nan
     for count, value in enumerate(values[1:], 2):
         delta = value - middle
         middle += delta / count
@@ -91,16 +75,17 @@ def largest(count: int, numbers: Sequence[float]) -> list[int]:
     """Return the indices of the `count` (>= 1) largest numbers, largest first and NaN last; equal ones as Prometheus does.
 
     Ties depend on the layout of Prometheus' heap, so this heap is the same: binary, the smallest on top, NaN below all.
-    Python's heapq moves other entries when it removes the top.
+    Python's heapq moves other entries when it replaces the top.
     """
     heap: list[int] = []
     for index, number in enumerate(numbers):
-        if len(heap) >= count:
-            top = numbers[heap[0]]
-            if not (top < number or top != top):
-                continue
-            _take_top(heap, numbers)
-        _put(heap, numbers, index)
+        if len(heap) < count:
+            _put(heap, numbers, index)
+            continue
+        top = numbers[heap[0]]
+        if top < number or (top != top and number == number):
+            heap[0] = index
+            _sink(heap, numbers)
     known = [index for index in heap if numbers[index] == numbers[index]]
     known.sort(key=lambda index: (-numbers[index], index))
     return known + sorted(set(heap).difference(known))
@@ -121,9 +106,7 @@ def _put(heap: list[int], numbers: Sequence[float], index: int) -> None:
         child = parent
 
 
-def _take_top(heap: list[int], numbers: Sequence[float]) -> None:
-    heap[0] = heap[-1]
-    del heap[-1]
+def _sink(heap: list[int], numbers: Sequence[float]) -> None:
     parent = 0
     while (child := 2 * parent + 1) < len(heap):
         if child + 1 < len(heap) and _below(numbers, heap[child + 1], heap[child]):

@@ -1,4 +1,4 @@
-"""Parses an expression's text, after rejecting what would crash the native parser or is newer syntax; converts its selectors.
+"""Parses an expression's text, after rejecting what would crash the native parser or is experimental; converts its selectors.
 
 The parser is native and recursive: too deep a nesting would end the process instead of raising.
 """
@@ -27,8 +27,11 @@ MOST_PARTS = 500
 
 _STRING = r""""(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|`[^`]*+`"""
 _COMMENT = r"#[^\n]*+"
+_HEX = "0[xX]_?[0-9a-fA-F]++(?:_[0-9a-fA-F]++)*+"
+_DIGITS = "[0-9]++(?:_[0-9]++)*+"
 _LITERAL = re.compile(
-    rf"""(?:(?P<operator>[=!]~)(?P<between>(?:\s|{_COMMENT})*+))?(?P<text>{_STRING})|{_COMMENT}|(?P<open>["'`])""",
+    rf"""(?:(?P<operator>[=!]~)(?P<between>(?:\s|{_COMMENT})*+))?(?P<text>{_STRING})|{_COMMENT}|(?P<open>["'`])"""
+    rf"|(?<![\w.:])(?P<number>{_HEX}|{_DIGITS}(?:\.(?:{_DIGITS})?)?(?:[eE][+-]?{_DIGITS})?)(?!\w)",
     re.DOTALL,
 )
 _BRACES = re.compile(r"\{[^{}]*\}")
@@ -42,10 +45,11 @@ _QUOTED_NAME = re.compile(
     re.IGNORECASE,
 )
 _RANGE = re.compile(r"\[([^\[\]]*+)\]")
-_OFFSET = re.compile(r"\boffset\s*+[-+]?\s*+([\w.]++)", re.IGNORECASE)
+_OFFSET = re.compile(r"\boffset\s*+[-+]?\s*+([0-9][0-9.]*[eE][-+]?[0-9]++|[\w.]++)", re.IGNORECASE)
 _DURATION = re.compile(r"(?:[0-9]+(?:ms|[smhdwy]))+")
+_SECONDS = re.compile(r"(?P<hex>0[xX][0-9a-fA-F]+)|[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?")
 _DIGIT = re.compile(r"[0-9.]")
-_BARE = re.compile(r"(?<![\w.:])[0-9]++(?:ms|[smhdwy])", re.IGNORECASE)
+_EXPERIMENTAL = re.compile(r"[\])\w}\"]\s+(anchored|smoothed)\b|(</|>/)")
 
 # Errors of the parser for text that is valid PromQL by grammar, but not by type.
 _TYPES = (
@@ -64,7 +68,7 @@ _TYPES = (
     "must not occur in ON and GROUP",
 )
 _UNKNOWN = re.compile(r"unknown function with name '(\w*)'")
-_OLDER = frozenset({"holt_winters"})  # Prometheus functions that the parser does not know
+_RENAMED = {"holt_winters": "double_exponential_smoothing"}  # functions until Prometheus 2
 _OPERATORS: Mapping[str, Operator] = {
     "MatchOp.Equal": Operator.EQUAL,
     "MatchOp.NotEqual": Operator.NOT_EQUAL,
@@ -102,17 +106,20 @@ def tree(text: str) -> Tree:
     # Checked before parsing, because the parser crashes on `@ 1e99` and `[1e99]`.
     if "@" in unbraced:
         raise unsupported("the @ modifier")
-    _refuse_durations(unbraced)
+    _check_durations(unbraced)
     for number in _NUMBER.findall(unbraced):
         if math.isinf(float(number)):
             raise ExpressionError(f"the number {shown(number)} is out of range", "parse")
     _refuse_bytes(text)
     patterns: list[Pattern] = []
-    root = _parsed(_LITERAL.sub(partial(_passed, patterns), text))
+    try:
+        root = _parsed(_LITERAL.sub(partial(_passed, patterns), text))
+    except ExpressionError as error:
+        if (experimental := _EXPERIMENTAL.search(plain)) and error.reason == "parse":
+            raise unsupported(f"{experimental[1] or experimental[2]}, experimental,") from error
+        raise
     if _QUOTED_NAME.search(plain):
         raise unsupported("a quoted name")
-    if _BARE.search(_OFFSET.sub("", _RANGE.sub("", unbraced))):
-        raise unsupported("a duration as a number")
     return Tree(root, patterns)
 
 
@@ -120,11 +127,15 @@ def _blanked(literal: re.Match[str]) -> str:
     if literal["open"]:
         line, column = position(literal.string, literal.start())
         raise ExpressionError(f"{line}:{column}: unterminated string", "parse")
+    if literal["number"]:
+        return _plain(literal)
     return f'{literal["operator"] or ""} ""' if literal["text"] else "\n"
 
 
 def _passed(patterns: list[Pattern], literal: re.Match[str]) -> str:
     """Return the replacement for a literal or comment that is passed to the parser."""
+    if literal["number"]:
+        return _plain(literal)
     if not (text := literal["text"]):
         return literal[0]
     text = _requoted(text)
@@ -135,6 +146,10 @@ def _passed(patterns: list[Pattern], literal: re.Match[str]) -> str:
     # It rejects a selector whose matchers all match the empty text, so the replacement must match it if ours does.
     empty = "|" if pattern.fullmatch("") else ""
     return f'{operator}"{empty}{len(patterns) - 1}"'
+
+
+def _plain(number: re.Match[str]) -> str:
+    return number[0].replace("_", "")
 
 
 def position(text: str, place: int) -> tuple[int, int]:
@@ -167,18 +182,26 @@ def _refuse_bytes(text: str) -> None:
             raise unsupported(f"a byte that is no character, in {shown(quoted)},")
 
 
-def _refuse_durations(plain: str) -> None:
-    """Reject durations as numbers of seconds, which the parser and releases after 2.42 accept."""
+def _check_durations(plain: str) -> None:
+    """Reject calculated durations, which are experimental, and numbers of seconds that are 0 or would crash the parser."""
     between = [piece.strip() for brackets in _RANGE.findall(plain) for piece in brackets.split(":")]
-    for piece in between + _OFFSET.findall(plain):
-        if _DIGIT.match(piece) and not _DURATION.fullmatch(piece):
-            raise unsupported(f"the duration {shown(piece)}")
+    for pieces, least in ((between, 0.0), (_OFFSET.findall(plain), -1.0)):
+        for piece in filter(_DIGIT.match, pieces):
+            if (number := _SECONDS.fullmatch(piece)) is not None:
+                seconds = float(int(piece, 16)) if number["hex"] else float(piece)
+                if seconds > _LONGEST_DURATION.total_seconds():
+                    raise out_of_range()
+                if seconds <= least:
+                    raise ExpressionError("a duration must be greater than 0", "parse")
+            elif not _DURATION.fullmatch(piece):
+                raise unsupported(f"the duration {shown(piece)}")
 
 
 def _explained(text: str) -> ExpressionError:
     unknown = _UNKNOWN.search(text)
-    if unknown is not None and unknown[1] in _OLDER:
-        return unsupported(f"the function {unknown[1]}()")
+    if unknown is not None and (new := _RENAMED.get(unknown[1])):
+        text = f"the function {unknown[1]}(), which Prometheus 3 calls {new}() and experimental,"
+        return unsupported(text)
     reason: Reason = "type" if any(sign in text for sign in _TYPES) else "parse"
     return ExpressionError(text, reason)
 
@@ -207,7 +230,7 @@ def milliseconds(duration: timedelta | None) -> int:
 
 
 def label_names(names: list[str]) -> list[str]:
-    """Return the names. Raises ExpressionError for a name that Prometheus 2.42 does not accept."""
+    """Return the names. Raises ExpressionError for a name that has to be quoted."""
     for name in names:
         if _LABEL.fullmatch(name) is None:
             raise unsupported(f"the label name {name!r}")

@@ -3,6 +3,7 @@
 import math
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,8 @@ from agent.rules.promql.errors import ExpressionError
 from agent.rules.promql.expression import parse
 from agent.rules.promql.labels import NAME
 from agent.rules.promql.values import EvaluationError
-from tests.prometheus import AskedError, Prometheus, running
+from tests.prometheus import OPEN, AskedError, Prometheus, running
+from tests.prometheus import release as installed
 
 
 def openmetrics(samples):
@@ -65,6 +67,25 @@ def prometheus(day, moments, start_prometheus, tmp_path_factory):
     config = {"global": {"evaluation_interval": f"{moments[0].step}ms"}}
     with start_prometheus(folder, config) as connected:
         yield connected
+
+
+@pytest.fixture(scope="session")
+def release(start_prometheus):
+    """The major release of Prometheus."""
+    return installed()
+
+
+@pytest.fixture(scope="session")
+def moments(moments, release):
+    """The evaluation times; before Prometheus 3, ranges are closed."""
+    return [replace(moment, closed=release < OPEN) for moment in moments]
+
+
+@pytest.fixture(scope="session")
+def recent(release):
+    """Random expressions may have a result that changed with Prometheus 3."""
+    if release < OPEN:
+        pytest.skip(f"Prometheus {release} is too old")
 
 
 class Both:

@@ -5,6 +5,7 @@ are two kinds of expressions: exact ones, with one correct result, and approxima
 small. The normal run is deterministic; --soak generates new expressions.
 """
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -141,6 +142,7 @@ EXACT = st.recursive(
 VECTORS = st.recursive(EXACT, close, max_leaves=3).filter(lambda text: text.count(":") <= 3)
 
 
+@pytest.mark.usefixtures("recent")
 def test_random_expressions_agree_with_prometheus(both, moments, soak):
     @settings(
         max_examples=20_000 if soak else 80,

@@ -1,5 +1,6 @@
 """Random regular expressions match as in Prometheus (RE2), or are rejected by name."""
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -46,6 +47,7 @@ def quoted(text):
     return f'"{escaped}"'
 
 
+@pytest.mark.usefixtures("recent")
 def test_random_patterns_agree_with_prometheus(both, moments, soak):
     @settings(
         max_examples=30_000 if soak else 100,

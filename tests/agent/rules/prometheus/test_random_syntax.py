@@ -5,6 +5,7 @@ Without `+`: the parser drops a unary plus even before a range, where Prometheus
 
 import re
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ RIGHT = (
     "quantile_over_time(0.5, flag[1h30m]) # as it should be",
     "clamp(round(waves, 0.1), -1, 1) <= 2 != bool 3",
 )
-# Wrong places, wrong case, and syntax of newer releases.
+# Wrong places, wrong case, and experimental syntax.
 STRANGE = (
     *("BY", "Sum", "OFFSET", "oFfSeT", "AND", "Or", "UNLESS", "BOOL", "inf", "nan", "iNf", "ON", "GROUP_LEFT"),
     *("by", "on", "offset", "bool", "sum", "rate", "without", "group_right", "ignoring", "and", "start", "end"),
@@ -55,6 +56,7 @@ def mistyped(draw):
     return "".join(tokens)
 
 
+@pytest.mark.usefixtures("recent")
 def test_random_typos_are_rejected_as_by_prometheus(both, moments, soak):
     @settings(
         max_examples=50_000 if soak else 130,

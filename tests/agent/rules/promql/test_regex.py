@@ -12,7 +12,9 @@ from agent.rules.promql.regex import compiled
         ("", [""], ["a"]),
         ("a|b", ["a", "b"], ["ab", "c"]),
         ("eth[0-9]+", ["eth0", "eth10"], ["eth", "eth0\n"]),
-        (".*", ["", "a b"], ["a\nb"]),
+        (".*", ["", "a b", "a\nb"], []),
+        ("a.b", ["a\nb"], ["a\n\nb"]),
+        ("(?-s).*", ["a b"], ["a\nb"]),
         ("(?s).*", ["a\nb"], []),
         ("(?i)eth|ens", ["ETH", "Ens"], ["x"]),
         ("((?i)a)b", ["Ab"], ["AB"]),
@@ -46,7 +48,8 @@ from agent.rules.promql.regex import compiled
         ("(?U)a+", ["aa"], [""]),
         ("a(?i)b|c", ["aB", "C"], ["AB"]),
         ("(a+)+", ["aa"], ["b"]),
-        ("(.*)", ["", "a"], ["a\nb"]),
+        ("(.*)", ["", "a", "a\nb"], []),
+        ("(?<name>a)", ["a"], ["b"]),
     ],
 )
 def test_patterns_match_as_in_re2(pattern, matching, others):
@@ -56,7 +59,6 @@ def test_patterns_match_as_in_re2(pattern, matching, others):
 @pytest.mark.parametrize(
     "pattern",
     [
-        "(?<name>a)",
         r"\C",
         "(?P<n>a)(?P<n>b)",
         r"[\pL\pN]{500}",

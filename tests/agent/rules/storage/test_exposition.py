@@ -36,6 +36,19 @@ def test_timestamps_are_milliseconds_in_text_and_seconds_in_openmetrics():
     assert found.latest == NOW + 15_000
 
 
+def test_bounds_are_spelled_as_prometheus_stores_them():
+    text = (
+        '# TYPE h histogram\nh_bucket{le="1"} 4\nh_bucket{le="much"} 5\n'
+        '# TYPE s summary\ns{quantile="0.50",le="1"} 1\n# TYPE g gauge\ng{le="1"} 1\n'
+    )
+    assert [found for found, _, _ in parse(text).samples] == [
+        labels("h_bucket", le="1.0"),
+        labels("h_bucket", le="much"),
+        labels("s", quantile="0.5", le="1"),
+        labels("g", le="1"),
+    ]
+
+
 def test_samples_are_ordered_by_time():
     found = parse("a 3 3000\na 1 1000\nb 7\na 2 2000\n").listed(3000)
     (a,) = found.select(Selector("a"))

@@ -113,14 +113,14 @@ def test_sums_are_compensated(window, values, found):
         ([1e308] * 5, 1e308),
         ([1e308, 1e308, 1e307], 7e307),
         ([1e308, 1e308, -1e308], 1e308 / 3),
-        ([1, 1e100, 1, -1e100], -2.4283361152821613e83),  # as in Prometheus
+        ([1, 1e100, 1, -1e100], 0.5),
         ([INF, 1, INF], INF),
         ([1, -INF, 1], -INF),
         ([1, INF], INF),
         ([7], 7),
     ],
 )
-def test_means_are_incremental(window, values, found):
+def test_means_are_those_of_compensated_sums(window, values, found):
     assert ask("avg_over_time", window(values)) == pytest.approx(found, rel=1e-12)
 
 

@@ -61,11 +61,13 @@ def test_counter_is_not_extrapolated_below_zero(window, values, found):
     assert ask("delta", samples, 0, 45) == pytest.approx((values[-1] - values[0]) * 45 / 30)
 
 
-def test_zero_point_may_be_farther_than_a_gap_within_the_range(window):
-    # By hand: zero is 30 s before the first sample, more than 1.1 gaps: half a gap is added.
+def test_zero_point_limits_the_extrapolation_by_half_a_gap(window):
+    # By hand: the range begins 60 s before the first sample, more than 1.1 gaps: half a gap is added.
     assert ask("increase", window([20, 30, 40], begin=60), 0, 90) == pytest.approx(20 * 37.5 / 30)
-    # And here 16 s before, less than 1.1 gaps, though the range begins 60 s before.
-    assert ask("increase", window([32, 62, 92], begin=60), 0, 90) == pytest.approx(92)
+    # Zero is 16 s before, more than half a gap.
+    assert ask("increase", window([32, 62, 92], begin=60), 0, 90) == pytest.approx(60 * 37.5 / 30)
+    # Zero is 5 s before, less than half a gap.
+    assert ask("increase", window([10, 40, 70], begin=60), 0, 90) == pytest.approx(70)
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,9 @@ def test_elements_are_grouped_by_labels_and_lose_the_others(grouping, sums):
         ("sum", (1.0, 2.0, 4.5), 7.5),
         ("sum", (INF, -INF), NAN),
         ("sum", (1e308, 1e308), INF),
-        ("sum", (1e16, 1.0, -1e16), 0.0),  # summed one by one, without compensation
+        ("sum", (1e16, 1.0, -1e16), 1.0),  # compensated
+        ("sum", (-0.0,), 0.0),
+        ("avg", (1e16, 1.0, -1e16, 2.0), 0.75),
         ("min", (2.0, 1.0, 3.0), 1.0),
         ("min", (NAN, 2.0, 1.0), 1.0),
         ("min", (2.0, NAN, 1.0), 1.0),
@@ -112,8 +114,9 @@ def test_elements_are_grouped_by_labels_and_lose_the_others(grouping, sums):
         ("stdvar", (1.0, 2.0, 6.0), 14 / 3),
         ("stddev", (2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0), 2.0),
         ("stddev", (1e9 + 1, 1e9 + 2, 1e9 + 3), math.sqrt(2 / 3)),
-        ("stddev", (NAN,), 0.0),
-        ("stdvar", (INF,), 0.0),
+        ("stddev", (NAN,), NAN),
+        ("stdvar", (INF,), NAN),
+        ("stdvar", (INF, 1.0), NAN),
         ("stddev", (1.0, INF), NAN),
         ("stdvar", (1.7e308, -1.7e308), -INF),
         ("stddev", (1.7e308, -1.7e308), NAN),
@@ -147,7 +150,7 @@ def test_quantile_interpolates_between_neighbours(rank, values, result):
     ("op", "wanted", "kept"),
     [
         ("topk", 1.0, ["3"]),
-        ("topk", 2.9, ["3", "2"]),
+        ("topk", 2.9, ["3", "1"]),
         ("topk", 3.0, ["3", "1", "2"]),
         ("topk", 99.0, ["3", "1", "2", "0", "4"]),
         ("bottomk", 1.0, ["0"]),
@@ -156,6 +159,8 @@ def test_quantile_interpolates_between_neighbours(rank, values, result):
         ("topk", 0.9, []),
         ("bottomk", 0.0, []),
         ("topk", -1.0, []),
+        ("bottomk", -1e19, []),
+        ("topk", -INF, []),
     ],
 )
 @pytest.mark.parametrize("step", [1, -1])
@@ -175,10 +180,10 @@ def test_topk_elements_keep_labels_in_any_input_order(op, wanted, kept, step):
         ("topk", 4.0, (1.0, 2.0, 1.0, 1.0, 1.0, 3.0), {"1", "2", "3", "5"}),
         ("bottomk", 2.0, (2.0, 2.0, 1.0), {"1", "2"}),
         ("bottomk", 1.0, (0.0, -0.0), {"0"}),
-        ("topk", 1.0, (NAN, NAN, NAN), {"2"}),
-        ("bottomk", 1.0, (NAN, NAN, NAN), {"2"}),
-        ("topk", 2.0, (NAN, NAN, NAN), {"0", "2"}),
-        ("topk", 2.0, (NAN, 1.0, NAN), {"1", "2"}),
+        ("topk", 1.0, (NAN, NAN, NAN), {"0"}),
+        ("bottomk", 1.0, (NAN, NAN, NAN), {"0"}),
+        ("topk", 2.0, (NAN, NAN, NAN), {"0", "1"}),
+        ("topk", 2.0, (NAN, 1.0, NAN), {"0", "1"}),
         ("topk", 1.0, (NAN, -INF), {"1"}),
     ],
 )
@@ -192,7 +197,7 @@ def test_each_group_has_its_topk():
     assert sorted(found) == sorted([RACK[1], RACK[3], RACK[4]])
 
 
-@pytest.mark.parametrize("wanted", [NAN, INF, -INF, 1e19, -1e19])
+@pytest.mark.parametrize("wanted", [NAN, INF, 1e19])
 @pytest.mark.parametrize("op", ["topk", "bottomk"])
 def test_invalid_k_is_an_error_even_without_elements(op, wanted):
     with pytest.raises(EvaluationError, match="overflows int64"):
@@ -230,12 +235,6 @@ def test_counted_value_becomes_a_label(name, grouping, counts):
         (of(), 1.0),
     ]
     assert dict(aggregator("count_values", grouping)(vector, name)) == counts
-
-
-@pytest.mark.parametrize("name", ["", "0x", "a-b", "é", "a:b", "a\n"])
-def test_count_values_needs_a_valid_label_name(name):
-    with pytest.raises(EvaluationError, match="invalid label name"):
-        aggregator("count_values", ALL)([], name)
 
 
 @pytest.mark.parametrize("op", sorted(SUPPORTED))
