@@ -142,6 +142,28 @@ def test_actions_are_pinned_by_commit():
         assert len(found) == text.count("uses:") > 0, path
 
 
+def test_no_job_with_a_right_to_write_runs_npm_packages():
+    """A package runs as the job: it may read the token of any step, and change what later steps run."""
+    for path in WORKFLOWS.glob("*.yaml"):
+        workflow = yaml.safe_load(path.read_text())
+        assert workflow["permissions"] in ({}, {"contents": "read"}), path
+        for name, job in workflow["jobs"].items():
+            runs = "\n".join(step.get("run", "") for step in job["steps"])
+            if "make headlamp" in runs or "npm" in runs:
+                assert job.get("permissions", {}).keys() <= {"contents"}, (path, name)
+                assert job.get("permissions", {}).get("contents") != "write", (path, name)
+                assert "secrets." not in str(job), (path, name)
+
+
+def test_headlamp_plugin_is_handed_over_to_the_job_that_uploads_it():
+    jobs = yaml.safe_load((WORKFLOWS / "release.yaml").read_text())["jobs"]
+    (upload,) = [name for name, job in jobs.items() if "gh release upload" in str(job)]
+    assert {*jobs[upload]["needs"]} == {"headlamp", "package"}
+    handed = [step["with"]["name"] for job in ("headlamp", upload) for step in jobs[job]["steps"] if "artifact@" in step.get("uses", "")]  # fmt: skip
+    assert handed == ["headlamp", "headlamp"]
+    assert not any("checkout" in step.get("uses", "") for step in jobs[upload]["steps"])
+
+
 def test_the_folder_for_pypi_has_only_distributions():
     """The action uploads everything in it, and rejects what is no distribution."""
     jobs = yaml.safe_load((WORKFLOWS / "release.yaml").read_text())["jobs"]
