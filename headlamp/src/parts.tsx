@@ -161,8 +161,12 @@ export function timersText(timers: Timer[]): string {
     .join('; ');
 }
 
-/** Why there is no page or no newer one, what to do about it, and what the evaluator waits for. */
-export function AnswerNotes({ answer }: { answer: Answer<{ waitingFor?: string[] }> }) {
+/** Why there is no page or no newer one, what to do about it, what the evaluator waits for, and what is stopped. */
+export function AnswerNotes({
+  answer,
+}: {
+  answer: Answer<{ waitingFor?: string[]; notices?: string[] }>;
+}) {
   const { page, readAt, error } = answer;
   const waitingFor = page?.waitingFor ?? [];
   return (
@@ -186,6 +190,11 @@ export function AnswerNotes({ answer }: { answer: Answer<{ waitingFor?: string[]
           Not ready: waiting for {waitingFor.join(', ')}.
         </Alert>
       )}
+      {(page?.notices ?? []).map(text => (
+        <Alert severity="warning" key={text} sx={{ my: 1 }}>
+          <Name>{text}</Name>
+        </Alert>
+      ))}
     </>
   );
 }

@@ -102,6 +102,7 @@ describe('node', () => {
     delete page.past;
     page.policies = {};
     page.waitingFor = ['readings'];
+    page.notices = ['all policies are frozen (alice: migration)'];
     page.problems = [
       {
         type: 'KernelDeadlock',
@@ -122,6 +123,7 @@ describe('node', () => {
     show(<NodeSection resource={nodeObject()} />);
     expect(await screen.findByText('No policy.')).toBeVisible();
     expect(screen.getByText('Not ready: waiting for readings.')).toBeVisible();
+    expect(screen.getByText('all policies are frozen (alice: migration)')).toBeVisible();
     expect(screen.getByText('TaskHung: a task hangs')).toBeVisible();
     expect(screen.getByText("2 more are on the agent's page.")).toBeVisible();
     expect(screen.getByText(/2\.5, last violation/)).toBeVisible();

@@ -19,6 +19,7 @@ from sandbox.client.objects import CRDS, POLICIES
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
 from tests.cluster.evaluator import Evaluator
 from tests.cluster.plane import Plane, sandbox_plane
+from tests.cluster.replicas import Replicas
 from tests.cluster.world import World
 from tests.eventually import eventually
 
@@ -110,3 +111,10 @@ async def world(plane, tmp_path):
     await made.fleet.close()
     await evaluator.close()
     await made.clear()
+
+
+@pytest.fixture
+async def replicas(world, tmp_path):
+    made = Replicas(world, tmp_path / "replicas")
+    yield made
+    await made.close()

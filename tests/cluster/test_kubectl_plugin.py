@@ -200,6 +200,30 @@ async def test_pod_that_is_turned_away_is_explained_with_exit_status_1(world, in
     assert (status, json.loads(out)["turnedAwayByPlimsoll"]) == (1, True)
 
 
+async def test_pod_that_is_nominated_to_a_refused_node_is_turned_away(world, installed):
+    sick = installed[0]
+    await world.add_pod("web", world.policy)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    full = condition | {"message": "0/2 nodes are available: 2 Insufficient cpu."}
+    told = {"status": {"conditions": [full], "nominatedNodeName": sick}}
+    await world.client.patch(PODS, "web", told, world.namespace, subresource="status")
+    words = ("explain", "pod", f"{world.namespace}/web")
+
+    async def explained():
+        status, out, _ = await plimsoll(world, *words)
+        return out if status == 1 else None
+
+    out = await eventually(explained)
+    why = f"nominated to {sick}, which policy {world.namespace}/{world.policy} refuses"
+    assert "turned away by Plimsoll: yes\n" in out
+    assert f"why:                     {why}: " in out
+    assert f"nominated node:          {sick}\n" in out
+    status, out, _ = await plimsoll(world, *words, "-o", "json")
+    page = json.loads(out)
+    assert (status, page["turnedAwayByPlimsoll"], page["nominatedNode"]) == (1, True, sick)
+    assert page["summary"].startswith(f"{why}: ")
+
+
 async def test_no_answer_is_exit_status_2_with_the_reason(world, installed):
     status, out, errors = await plimsoll(world, "explain", "pod", f"{world.namespace}/nobody")
     assert (status, out) == (2, "")

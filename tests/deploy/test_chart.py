@@ -45,9 +45,7 @@ def test_defaults_are_the_objects_of_the_kustomization(render):
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_is_that_of_the_kustomization(render, component):
-    needs = {*generator.NEEDS.get(component, "").split(), *generator.ON_FROM, component}
-    if component == "gangs-webhook":
-        needs.add("gangs")
+    needs = {*generator.REQUIRES.get(component, "").split(), *generator.ON_FROM, component}
     on = {generator._camel(name): True for name in needs}
     expected = generator.build("core", *sorted(needs)) | generator.build("certificates")
     assert comparable(render({"components": on})) == comparable(expected)
@@ -318,6 +316,7 @@ def test_extra_flags_image_digest_and_resources(render):
         ({"components": {"gangsWebhook": True}}, "needs components.gangs"),
         ({"components": {"serveCustomMetrics": True}, **JOB}, "set customMetrics.caBundle"),
         ({"components": {"prometheusEgress": True}}, "needs components.closedEgress"),
+        ({"components": {"opsAccess": True}}, "components.opsAccess needs components.opsTls"),
         ({"sources": {"agents": {"enabled": False}}}, "enable at least one"),
         ({"sources": {"prometheus": {"enabled": True}}}, "sources.prometheus.url: required"),
         ({"balance": {"enforcement": "off"}}, "enforcement"),

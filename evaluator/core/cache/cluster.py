@@ -233,7 +233,7 @@ class ClusterCache:
         self._node_fields_changed(name, before, after)
 
     def _node_fields_changed(self, name: str, before: Node | None, after: Node | None) -> None:
-        if before is None or after is None or before.node_labels != after.node_labels:
+        if before is None or after is None or before.labels_with_owners != after.labels_with_owners:
             self._publish(NodeLabelsChanged(name))
         if before is None or after is None or before.acted_on != after.acted_on:
             self._publish(NodeActionsChanged(name))

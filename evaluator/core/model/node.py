@@ -138,6 +138,8 @@ _LEAVING = frozenset(
     }
 )
 
+_OF_KUBERNETES = re.compile(r"([^/]*\.)?(kubernetes|k8s)\.io/")
+"""Begin of the keys of labels that Kubernetes sets."""
 _NUMBER = re.compile(r"[+-]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][+-]?\d{1,3})?", re.ASCII)
 
 
@@ -169,6 +171,9 @@ class ConditionOwner(NamedTuple):
     applied: bool
 
 
+LabelOwners = tuple[tuple[str, tuple[str, ...]], ...]
+"""Other field managers of a node's labels with the keys that they own; without keys of Kubernetes."""
+
 ConditionOwners = tuple[tuple[str, tuple[ConditionOwner, ...]], ...]
 """Condition types of a node with their owners, sorted by type; without those of Kubernetes."""
 
@@ -180,6 +185,21 @@ def _condition_owners(entries: Sequence[ManagedFields]) -> ConditionOwners:
         for kind in entry.conditions - KUBERNETES_CONDITIONS:
             found.setdefault(kind, []).append(owner)
     return _shared(tuple((kind, tuple(found[kind])) for kind in sorted(found)))
+
+
+def _label_owners(entries: Sequence[ManagedFields]) -> LabelOwners:
+    found: dict[str, set[str]] = {}
+    for entry in entries:
+        keys = {key for key in entry.labels if not _OF_KUBERNETES.match(key)}
+        if keys and entry.manager != FIELD_MANAGER:
+            found.setdefault(entry.manager, set()).update(keys)
+    return _shared_labels(tuple((name, tuple(sorted(found[name]))) for name in sorted(found)))
+
+
+@lru_cache(maxsize=256)
+def _shared_labels(owners: LabelOwners) -> LabelOwners:
+    """Return one object for all nodes with the same owners."""
+    return owners
 
 
 @lru_cache(maxsize=256)
@@ -226,12 +246,14 @@ class NodeMeta(ObjectMeta, rename="camel"):
     families_written: tuple[tuple[str, float], ...] = ()
     """Keys of families of annotations, such as `plimsoll.io/ack.<type>`, and when they were written, by the API server's clock."""
     condition_owners: ConditionOwners = ()
+    label_owners: LabelOwners = ()
     taints_manager: str = ""
     """The other field manager that owns the list of taints; empty if none does."""
 
     def __post_init__(self) -> None:
         if self.managed_fields is not None:
             self.condition_owners = _condition_owners(self.managed_fields)
+            self.label_owners = _label_owners(self.managed_fields)
             others = (
                 e.manager
                 for e in self.managed_fields
@@ -273,7 +295,13 @@ class Node(msgspec.Struct):
     @property
     def node_labels(self) -> NodeLabels:
         """The labels, and which of them we own."""
-        return NodeLabels(self.metadata.uid, self.metadata.labels or {}, self.metadata.owned_labels)
+        meta = self.metadata
+        return NodeLabels(meta.uid, meta.labels or {}, meta.owned_labels, meta.label_owners)
+
+    @property
+    def labels_with_owners(self) -> tuple[NodeLabels, LabelOwners]:
+        """The labels, and the field managers that own them."""
+        return self.node_labels, self.metadata.label_owners
 
     def older_than(self, other: "Node") -> bool:
         """Return whether this is an earlier state of the node; false if the resource versions are not comparable."""

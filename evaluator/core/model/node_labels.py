@@ -5,7 +5,7 @@ API server removes our other labels.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 FIELD_MANAGER = "plimsoll"
@@ -48,11 +48,19 @@ def value_flaw(value: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class NodeLabels:
-    """The labels of one node as last seen; `owned` are the keys that our field manager applied."""
+    """The labels of one node as last seen; `owned` are the keys that our field manager applied.
+
+    `owners`: other field managers with keys that they own.
+    """
 
     uid: str
     labels: Mapping[str, str]
     owned: frozenset[str]
+    owners: Sequence[tuple[str, Sequence[str]]] = field(default=(), compare=False)
+
+    def manager(self, key: str) -> str:
+        """Return the other field manager that owns a label; empty if none is known."""
+        return next((name for name, keys in self.owners if key in keys), "")
 
     @property
     def ours(self) -> dict[str, str]:
@@ -78,12 +86,13 @@ class LabelApply:
 
 @dataclass(frozen=True, slots=True)
 class LabelConflict:
-    """A desired label that another field manager owns with another value."""
+    """A desired label that another field manager owns with another value. `manager`: it, if known."""
 
     node: str
     key: str
     value: str
     theirs: str
+    manager: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +110,7 @@ def compare(node: str, seen: NodeLabels, desired: Mapping[str, str]) -> LabelCom
     """
     current, owned = seen.labels, seen.owned
     conflicts = tuple(
-        LabelConflict(node, key, value, current[key])
+        LabelConflict(node, key, value, current[key], seen.manager(key))
         for key, value in desired.items()
         if key in current and current[key] != value and key not in owned
     )

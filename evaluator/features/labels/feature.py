@@ -39,6 +39,7 @@ from evaluator.core.writes.node_writer import NodeWriter, WriteContext, while_le
 from evaluator.core.writes.undone import problems as undone_problems
 from plimsoll import logs
 from plimsoll.logs.ratelimited import RateLimitedLogger
+from plimsoll.text import printable
 
 log = logs.get(__name__)
 
@@ -72,6 +73,7 @@ class ConflictLog:
                 nodes=len(conflicts),
                 some=",".join(conflict.node for conflict in conflicts[:_NAMED]),
                 found=conflicts[0].theirs,
+                manager=conflicts[0].manager or "unknown",
             )
         self._nodes.clear()
 
@@ -125,10 +127,15 @@ class ConflictsByLabel:
 def problems(conflicts: Iterable[LabelConflict]) -> tuple[str, ...]:
     """Return a sentence for each conflict."""
     return tuple(
-        f"label {conflict.key} on {conflict.node} is owned by another field manager (value "
-        f"{conflict.theirs!r}): not set"
+        f"label {conflict.key} on {conflict.node} is owned by another field manager"
+        f"{f', {printable(conflict.manager)}' if conflict.manager else ''} (value {conflict.theirs!r}): not set"
         for conflict in conflicts
     )
+
+
+def _with_managers(conflicts: Iterable[LabelConflict]) -> list[tuple[LabelConflict, str]]:
+    """Return conflicts with their field managers, which do not count when conflicts are compared."""
+    return [(conflict, conflict.manager) for conflict in conflicts]
 
 
 class LabelConflicts:
@@ -171,7 +178,7 @@ class LabelConflicts:
         before = self._by_node.pop(node, ())
         if conflicts:
             self._by_node[node] = conflicts
-        if conflicts != before:
+        if _with_managers(conflicts) != _with_managers(before):
             self._changed = True
             self._log.add(conflict for conflict in conflicts if conflict not in before)
 

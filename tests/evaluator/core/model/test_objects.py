@@ -122,6 +122,22 @@ def test_owned_labels_are_those_applied_by_our_manager(entries, owned):
     assert found == NodeLabels("u", {"x": "y"}, frozenset(owned))
 
 
+def test_other_owners_of_labels_are_known_without_the_labels_of_kubernetes():
+    of_kubelet = {"f:labels": {"f:kubernetes.io/os": {}, "f:beta.kubernetes.io/arch": {}}}
+    theirs = {"f:labels": {"f:demo": {}, "f:kubernetes.io/os": {}}}
+    entries = [
+        managed(),
+        managed(manager="kubelet", operation="Update", fieldsV1={"f:metadata": of_kubelet}),
+        managed(manager="kops", operation="Update", fieldsV1={"f:metadata": theirs}),
+    ]
+    node = {"metadata": {"name": "n", "uid": "u", "labels": {}, "managedFields": entries}}
+    found = decode_node(json.dumps(node))
+    assert found.metadata.label_owners == (("kops", ("demo",)),)
+    assert (found.node_labels.manager("demo"), found.node_labels.manager("x")) == ("kops", "")
+    again = decode_node(json.dumps(node))
+    assert again.metadata.label_owners is found.metadata.label_owners
+
+
 @pytest.mark.parametrize(
     ("one", "other", "older"),
     [("1", "2", True), ("2", "2", False), ("10", "9", False), ("x", "2", False), ("1", "", False)],

@@ -18,3 +18,10 @@ def test_label_owned_by_another_manager_is_a_problem_of_the_policy_that_sets_it(
     assert problems(ConflictsByLabel([ours, anothers]).conflicts(decision)) == (
         "label demo on n0 is owned by another field manager (value 'mine'): not set",
     )
+
+
+def test_field_manager_that_owns_a_label_is_named():
+    (said,) = problems([LabelConflict("n0", "demo", "violating", "mine", "kops\u202e")])
+    assert said == (
+        "label demo on n0 is owned by another field manager, kops\\u202e (value 'mine'): not set"
+    )
