@@ -24,6 +24,7 @@ COMMANDS = tuple(
     if subcommand.module.partition(".")[0] in {"evaluator", "lab"}
 )
 """The commands of `plimsoll` that were this program's: they are passed on."""
+_CHECK = "--check-flags"
 _ABOUT = """
 Applies the TASPolicy objects of a cluster to readings of its nodes: filters and ranks nodes for kube-scheduler, labels them and,
 if flags permit it, acts on nodes and pods.
@@ -52,6 +53,11 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
         usage=f"{PROGRAM} [flags]",
         commands=COMMANDS,
     ).with_version()
+    command.add_argument(
+        _CHECK,
+        action="store_true",
+        help="only check the flags, without the files that they name: exit status 0 if they are valid together, else 2",
+    )
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in COMMANDS:
         return cli.main(given)
@@ -60,6 +66,8 @@ def main(argv: Sequence[str] | None = None, *, settings_type: type[Settings] = S
     )
     if mistakes := settings.mistakes():
         command.error("; ".join(mistakes))
+    if _CHECK in given:
+        return 0
     logs.setup("debug" if settings.v >= 4 else settings.log_level, settings.log_format)
     logs.adopt()
     memory.use_one_arena()

@@ -45,7 +45,8 @@ def test_defaults_are_the_objects_of_the_kustomization(render):
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_component_is_that_of_the_kustomization(render, component):
-    needs = {*generator.REQUIRES.get(component, "").split(), *generator.ON_FROM, component}
+    needed = {generator.NEEDS.get(component), generator.REQUIRES.get(component)} - {None}
+    needs = {*needed, *generator.ON_FROM, component}
     on = {generator._camel(name): True for name in needs}
     expected = generator.build("core", *sorted(needs)) | generator.build("certificates")
     assert comparable(render({"components": on})) == comparable(expected)
