@@ -7,7 +7,7 @@ alone; `--no-collector.arp.netlink` counts these too, in both programs.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -50,19 +50,19 @@ class Options:
 def parse(text: str, *, proxies: bool = False) -> dict[str, int]:
     """Return the number of entries by device, with or without published ones."""
     entries: dict[str, int] = {}
-    for line in text.splitlines()[1:]:
-        columns = line.split()
-        if len(columns) != _COLUMNS:
-            raise CollectorError(f"arp: unexpected line {line[:80]!r}")
-        if proxies or not _flags(columns[2]) & _PUBLISHED:
-            device = columns[-1]
+    for device, flags in guard.readable(text.splitlines()[1:], _entry):
+        if proxies or not flags & _PUBLISHED:
             entries[device] = entries.get(device, 0) + 1
     return entries
 
 
-def _flags(text: str) -> int:
+def _entry(line: str) -> tuple[str, int]:
+    """Return device and flags of a line."""
+    columns = line.split()
+    if len(columns) != _COLUMNS:
+        raise CollectorError(f"arp: unexpected line {line[:80]!r}")
     try:
-        return parse_hex(text.removeprefix("0x"))
+        return columns[-1], parse_hex(columns[2].removeprefix("0x"))
     except ValueError as error:
         raise CollectorError(f"arp: flags: {error}") from error
 

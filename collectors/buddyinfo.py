@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -22,8 +22,7 @@ METRICS = Table(
 def parse(text: str) -> Iterator[Family]:
     """Yield one sample per zone and size; size n means blocks of 2^n pages."""
     samples: dict[tuple[str, str, str], float] = {}
-    for line in filter(None, text.splitlines()):
-        node, zone, counts = _zone(line)
+    for node, zone, counts in guard.readable(filter(None, text.splitlines()), _zone):
         for size, count in enumerate(counts):
             samples[node, zone, str(size)] = count
     if not samples:

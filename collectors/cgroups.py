@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -21,25 +21,26 @@ def parse(text: str) -> Iterator[Family]:
     """Return number and state of each controller."""
     cgroups: dict[tuple[str], float] = {}
     enabled: dict[tuple[str], float] = {}
-    for line in text.splitlines():
-        if line.startswith("#"):
-            continue
-        match line.split():
-            case [name, _, number, state]:
-                cgroups[name,], enabled[name,] = _numbers(name, number, state)
-            case _:
-                raise CollectorError(f"cgroups: unexpected line {line[:80]!r}")
+    lines = [line for line in text.splitlines() if not line.startswith("#")]
+    for name, number, state in guard.readable(lines, _controller):
+        cgroups[name,], enabled[name,] = number, state
     if not cgroups:
         raise CollectorError("cgroups: no controller in it")
     yield METRICS.family("node_cgroups_cgroups", cgroups.items())
     yield METRICS.family("node_cgroups_enabled", enabled.items())
 
 
-def _numbers(name: str, number: str, state: str) -> tuple[int, int]:
-    try:
-        return parse_uint(number), parse_uint(state)
-    except ValueError as error:
-        raise CollectorError(f"cgroups: {name[:40]}: {error}") from error
+def _controller(line: str) -> tuple[str, int, int]:
+    """Return name, number of cgroups and state of a controller."""
+    match line.split():
+        case [name, _, number, state]:
+            try:
+                return name, parse_uint(number), parse_uint(state)
+            except ValueError as error:
+                raise CollectorError(f"cgroups: {name[:40]}: {error}") from error
+        case _:
+            pass
+    raise CollectorError(f"cgroups: unexpected line {line[:80]!r}")
 
 
 class Cgroups:

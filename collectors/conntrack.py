@@ -1,8 +1,9 @@
 """Size and event counters of the connection tracking table (nf_conntrack), summed over all CPUs."""
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -47,19 +48,27 @@ def parse(text: str) -> dict[str, int]:
     names = header.split()
     if "entries" not in names or not lines:
         raise CollectorError("nf_conntrack: no table")
-    rows = [_row(names, line) for line in lines]
-    sums = {name: sum(row[name] for row in rows) for name in _EVENTS if name in names}
-    return {"entries": rows[0]["entries"], **sums}
+    rows = [line.split() for line in lines]
+    found: dict[str, int] = {}
+    for index, name in enumerate(names):
+        if name == "entries" or name in _EVENTS:
+            try:
+                cells = [_cell(row, index, len(names)) for row in rows]
+            except ValueError as error:
+                # The sum without one CPU would look like a reset.
+                guard.skip(f"nf_conntrack: {name}: {error}", f"node_nf_conntrack_stat_{name}")
+                continue
+            found[name] = cells[0] if name == "entries" else sum(cells)
+    if not found:
+        raise CollectorError("nf_conntrack: no column that can be read")
+    return found
 
 
-def _row(names: list[str], line: str) -> dict[str, int]:
-    fields = line.split()
-    if len(fields) != len(names):
-        raise CollectorError(f"nf_conntrack: {len(fields)} numbers for {len(names)} columns")
-    try:
-        return {name: parse_hex(field) for name, field in zip(names, fields, strict=True)}
-    except ValueError as error:
-        raise CollectorError(f"nf_conntrack: {error}") from error
+def _cell(row: list[str], index: int, width: int) -> int:
+    """Return a number. Raises ValueError."""
+    if len(row) != width:
+        raise ValueError(f"{len(row)} numbers for {width} columns")
+    return parse_hex(row[index])
 
 
 class Conntrack:
@@ -74,11 +83,19 @@ class Conntrack:
     def collect(self) -> Iterator[Family]:
         """Read the sources, which exist only once the kernel module is loaded."""
         text = host.read_optional(self._stat)
-        table = {} if text is None else parse(text)
-        yield METRICS.single("node_nf_conntrack_entries", float(self._entries(table)))
-        yield METRICS.single(
-            "node_nf_conntrack_entries_limit", float(self._number("nf_conntrack_max"))
-        )
+        table: Mapping[str, int] = {}
+        try:
+            table = {} if text is None else parse(text)
+        except CollectorError as error:
+            guard.skip(error)
+        limit = partial(self._number, "nf_conntrack_max")
+        for name, read in (("entries", partial(self._entries, table)), ("entries_limit", limit)):
+            try:
+                yield METRICS.single(f"node_nf_conntrack_{name}", float(read()))
+            except SourceAbsentError:
+                raise
+            except CollectorError as error:
+                guard.skip(error, f"node_nf_conntrack_{name}")
         for column in _EVENTS:
             if column in table:
                 yield METRICS.single(f"node_nf_conntrack_stat_{column}", float(table[column]))
@@ -86,7 +103,7 @@ class Conntrack:
     def _entries(self, table: Mapping[str, int]) -> int:
         if self._counts_here:
             return self._number("nf_conntrack_count")
-        if not table:
+        if "entries" not in table:
             raise SourceAbsentError(f"{self._stat}: not there")
         return table["entries"]
 

@@ -3,10 +3,10 @@
 import re
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family
+from collectors.interface.sample import Family
 from collectors.shared.formats.numerals import parse_uint
 
 # Key in the file, the metric's name after node_drbd_, its HELP, and the number's unit in bytes.
@@ -68,6 +68,7 @@ _DEVICE = re.compile(r"\s*([0-9]+): (cs:.*)", re.ASCII)
 Row = tuple[str, tuple[str, ...], float]
 
 
+@guard.some
 def parse(text: str) -> Iterator[Row]:
     """Yield a metric's name, its labels and its value. A device's lines follow the one with its number and `cs:`."""
     device = ""
@@ -86,7 +87,7 @@ def _values(device: str, key: str, value: str) -> Iterator[Row]:
         try:
             yield name, (device,), float(parse_uint(value) * scale)
         except ValueError as error:
-            raise CollectorError(f"drbd: {key} {error}") from error
+            guard.skip(f"drbd: {key} {error}", name)
     elif key in _PAIRS:
         name, good = _PAIRS[key]
         for node, state in zip(("local", "remote"), value.split("/"), strict=False):

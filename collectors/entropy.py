@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -44,14 +44,21 @@ class Entropy:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources; the pool size is a kernel constant and read once."""
-        available = self._read("entropy_avail")
+        available = self._read("entropy_avail", "node_entropy_available_bits")
         if self._size is None:
-            self._size = self._read("poolsize")
-        yield METRICS.single("node_entropy_available_bits", available)
-        yield METRICS.single("node_entropy_pool_size_bits", self._size)
+            self._size = self._read("poolsize", "node_entropy_pool_size_bits")
+        if available is not None:
+            yield METRICS.single("node_entropy_available_bits", available)
+        if self._size is not None:
+            yield METRICS.single("node_entropy_pool_size_bits", self._size)
 
-    def _read(self, name: str) -> int:
-        return parse(name, host.read(self._directory / name))
+    def _read(self, name: str, metric: str) -> int | None:
+        text = host.read(self._directory / name)
+        try:
+            return parse(name, text)
+        except CollectorError as error:
+            guard.skip(error, metric)
+            return None
 
 
 ENTRY = Entry(build=lambda host, _: Entropy(host), metrics=METRICS, about="available entropy")

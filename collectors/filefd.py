@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -15,14 +15,20 @@ METRICS = Table(
 )
 
 
+_FIELDS = 3
+
+
+@guard.some
 def parse(text: str) -> Iterator[Family]:
     """Return allocated and maximum; the number between them has been 0 since Linux 2.6."""
-    try:
-        allocated, _, maximum = (parse_uint(field) for field in text.split())
-    except ValueError as error:
-        raise CollectorError(f"file-nr: {error}") from error
-    yield METRICS.single("node_filefd_allocated", allocated)
-    yield METRICS.single("node_filefd_maximum", maximum)
+    fields = text.split()
+    if len(fields) != _FIELDS:
+        raise CollectorError(f"file-nr: three numbers expected, got {text[:80]!r}")
+    for name, field in (("node_filefd_allocated", fields[0]), ("node_filefd_maximum", fields[2])):
+        try:
+            yield METRICS.single(name, parse_uint(field))
+        except ValueError as error:
+            guard.skip(f"file-nr: {error}", name)
 
 
 class FileFd:

@@ -9,10 +9,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
-from collectors.interface.metric import Metric, Table
+from collectors.interface.metric import Metric, Table, shown
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared import mounts
 from collectors.shared.formats.patterns import DeviceFilter, regexp
@@ -66,6 +67,7 @@ _KINDS = (
     "^(autofs|binfmt_misc|bpf|cgroup2?|configfs|debugfs|devpts|devtmpfs|fusectl|hugetlbfs|iso9660|mqueue|nsfs|overlay|proc"
     "|procfs|pstore|rpc_pipefs|securityfs|selinuxfs|squashfs|erofs|sysfs|tracefs)$"
 )
+_ELSEWHERE = "another file system at this path"
 _NO_ANSWER = "mountpoint timeout"
 # These are served from memory, whatever the state of their disk, and need no thread.
 _IN_MEMORY = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "ramfs", "tmpfs", "xfs"})
@@ -133,6 +135,14 @@ Answer = os.statvfs_result | str
 """A mount's statistics, or the error."""
 
 
+class _Found(NamedTuple):
+    """What is at a path."""
+
+    answer: Answer
+    device: int | None
+    """The number of its device; None if it is unknown."""
+
+
 def families(answers: Iterable[tuple[Mount, Answer]]) -> Iterator[Family]:
     """Yield the families of all mounts; those without an answer have only their error and read-only states."""
     sizes: dict[str, list[tuple[tuple[str, ...], float]]] = {metric.name: [] for metric in METRICS}
@@ -169,13 +179,16 @@ class Filesystem:
         machine: host.Host,
         options: Options,
         *,
-        statvfs: Callable[[str], os.statvfs_result] = os.statvfs,
+        statvfs: Callable[[str], os.statvfs_result] | None = None,
+        device: Callable[[str], int] | None = None,
     ) -> None:
+        """`statvfs`, `device`: return statistics and device number of the file system at a path; by default the kernel's."""
         self._sources = [machine.procfs / process / "mountinfo" for process in ("1", "self")]
         self._root = str(machine.rootfs).rstrip("/")
         self._points, self._kinds = options.points(), options.kinds()
-        self._statvfs = statvfs
-        self._runner = BlockingCallRunner[str, Answer](
+        self._statvfs = statvfs or os.statvfs
+        self._device = device_of if statvfs is None else device
+        self._runner = BlockingCallRunner[str, _Found](
             options.filesystem_timeout, name="filesystem"
         )
         self._text: str | None = None
@@ -186,31 +199,32 @@ class Filesystem:
         """Query every mount."""
         text = self._read()
         if text != self._text:
+            skipped = guard.skipped()
             self._mounts = tuple(self._selected(text))
             self._certain = all(mount.kind in _IN_MEMORY for mount in self._mounts)
-            self._text = text
-        calls = {mount.point: partial(self._answer, mount.point) for mount in self._mounts}
-        answers: dict[str, Answer | Late] = (
-            {point: statvfs() for point, statvfs in calls.items()}
+            self._text = text if guard.skipped() == skipped else None
+        calls = {mount.point: partial(self._found, mount.point) for mount in self._mounts}
+        found: dict[str, _Found | Late] = (
+            {point: query() for point, query in calls.items()}
             if self._certain
             else self._runner.run(calls)
         )
-        yield from families((mount, _answer_of(answers[mount.point])) for mount in self._mounts)
+        yield from families((m, self._answer(m, found[m.point])) for m in self._mounts)
 
     def _read(self) -> str:
         """Return the mounts of process 1, which are the machine's; the agent's own if those are hidden."""
         first, own = self._sources
         try:
-            return host.read(first)
+            return host.read_names(first)
         except CollectorError:
-            return host.read(own)
+            return host.read_names(own)
 
     def _selected(self, text: str) -> Iterator[Mount]:
         """Return the mounts to export, one per mount point: of several, the last one is visible."""
         seen: set[tuple[str, str, str]] = set()
         for parsed in mounts.parse(text):
             mount = parsed._replace(point=self._stripped(parsed.point))
-            key = mount.device, mount.point, mount.kind
+            key = shown(mount.device), shown(mount.point), shown(mount.kind)
             if key in seen or self._points.ignores(mount.point) or self._kinds.ignores(mount.kind):
                 continue
             seen.add(key)
@@ -221,17 +235,44 @@ class Filesystem:
         inside = point.removeprefix(self._root)
         return inside or "/" if inside == "" or inside.startswith("/") else point
 
-    def _answer(self, point: str) -> Answer:
+    def _found(self, point: str) -> _Found:
+        path = f"{self._root}{point}"
         try:
-            return self._statvfs(f"{self._root}{point}")
+            device = None if self._device is None else self._device(path)
+            return _Found(self._statvfs(path), device)
         except OSError as error:
-            return _as_go_says(error.strerror or str(error))
+            return _Found(_as_go_says(error.strerror or str(error)), None)
         except ValueError:
-            return "invalid argument"  # a NUL, which no path has
+            return _Found("invalid argument", None)  # a NUL, which no path has
+
+    def _answer(self, mount: Mount, found: _Found | Late) -> Answer:
+        """Return what is at a mount's path, if it is this mount."""
+        if isinstance(found, Late):
+            return _NO_ANSWER
+        visible = found.device is None or self._is_visible(mount, found.device)
+        return found.answer if visible else _ELSEWHERE
+
+    def _is_visible(self, mount: Mount, device: int) -> bool:
+        """Return whether the agent sees this mount at its path. A unit's PrivateTmp or ProtectHome puts another one there."""
+        if device == os.makedev(int(mount.major), int(mount.minor)):
+            return True
+        # Each subvolume of Btrfs has a device number of its own, without a major number.
+        return mount.kind == "btrfs" and os.major(device) == 0 and self._is_own(mount)
+
+    def _is_own(self, mount: Mount) -> bool:
+        """Return whether the agent's own mounts, where they can be read, have this one."""
+        try:
+            own = mounts.lines(host.read_names(self._sources[1]))
+        except CollectorError:
+            return True
+        path = f"{self._root}{mount.point}"
+        visible = [line for line in own if line.point == path]
+        return not visible or visible[-1][1:3] == mount[1:3]
 
 
-def _answer_of(answer: Answer | Late) -> Answer:
-    return _NO_ANSWER if isinstance(answer, Late) else answer
+def device_of(path: str) -> int:
+    """Return the device number of the file system at a path. Raises OSError."""
+    return os.stat(path).st_dev  # noqa: PTH116 (each scrape)
 
 
 def _as_go_says(reason: str) -> str:

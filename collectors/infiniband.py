@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -188,7 +188,12 @@ class InfiniBand:
         for adapter in adapters:
             for port in adapter.ports:
                 for file, text in _texts(port):
-                    if (value := parse(file, text)) is not None:
+                    try:
+                        value = parse(file, text)
+                    except CollectorError as error:
+                        guard.skip(error, _NAMES[file])
+                        continue
+                    if value is not None:
                         rows[file].append(((adapter.device, port.number), value))
         yield METRICS.family(
             "node_infiniband_info", ((_info(adapter), 1.0) for adapter in adapters)

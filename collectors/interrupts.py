@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
@@ -45,6 +45,7 @@ class Options:
     )
 
 
+@guard.some
 def parse(text: str, names: DeviceFilter, *, zeros: bool) -> Iterator[Family]:
     """Yield a sample per CPU and line. Rows with too few columns (`ERR`, `MIS`) are sums over all CPUs and omitted."""
     cpus, rows = percpu.split("interrupts", text)
@@ -57,7 +58,7 @@ def parse(text: str, names: DeviceFilter, *, zeros: bool) -> Iterator[Family]:
             continue
         counts = percpu.counts("interrupts", name, cells[: len(cpus)])
         for cpu, count in zip(cpus, counts, strict=True):
-            if count or zeros:
+            if count is not None and (count or zeros):
                 samples[cpu, name, info, devices] = count
     if samples:
         yield METRICS.family("node_interrupts_total", samples.items())

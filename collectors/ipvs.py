@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -71,6 +71,7 @@ class Options:
 
 
 _IPV4 = 8  # digits
+_BACKENDS = tuple(f"node_ipvs_backend_{name}" for name in _BACKEND)
 
 
 class Backend(NamedTuple):
@@ -80,40 +81,61 @@ class Backend(NamedTuple):
     counts: tuple[int, int, int]
 
 
+@guard.some
 def parse_stats(text: str) -> Iterator[Family]:
     """Yield the totals: five hexadecimal numbers in the third line."""
     lines = text.splitlines()
-    try:
-        values = [parse_hex(word) for word in lines[2].split()]
-        for name, value in zip(_TOTALS, values, strict=True):
-            yield METRICS.single(f"node_ipvs_{name}", float(value))
-    except (IndexError, ValueError) as error:
-        raise CollectorError(f"ip_vs_stats: {error}") from error
+    words = lines[2].split() if len(lines) > 2 else []
+    if len(words) != len(_TOTALS):
+        raise CollectorError(f"ip_vs_stats: {len(words)} totals, not {len(_TOTALS)}")
+    for name, word in zip(_TOTALS, words, strict=True):
+        try:
+            yield METRICS.single(f"node_ipvs_{name}", float(parse_hex(word)))
+        except ValueError as error:
+            guard.skip(f"ip_vs_stats: {name}: {error}", f"node_ipvs_{name}")
 
 
+@guard.some
 def parse_backends(text: str) -> Iterator[Backend]:
     """Yield the real servers below the line of their virtual server."""
     virtual: dict[str, str] = {}
-    try:
-        for line in text.splitlines():
+    for line in text.splitlines():
+        try:
             match line.split():
-                case ["TCP" | "UDP" | "SCTP" as proto, local, *_]:
-                    address, port = parse_address(local)
-                    virtual = {
-                        "proto": proto, "local_address": address, "local_port": port, "local_mark": ""
-                    }  # fmt: skip
-                case ["FWM", mark, *_]:
-                    virtual = {
-                        "proto": "FWM", "local_address": "", "local_port": "0", "local_mark": mark
-                    }  # fmt: skip
-                case ["->", remote, _, weight, active, inactive] if virtual:
-                    address, port = parse_address(remote)
-                    counts = parse_uint(weight), parse_uint(active), parse_uint(inactive)
-                    yield Backend(
-                        {**virtual, "remote_address": address, "remote_port": port}, counts
-                    )
-    except ValueError as error:
-        raise CollectorError(f"ip_vs: {error}") from error
+                case ["->", remote, _, weight, active, inactive]:
+                    if virtual:
+                        address, port = parse_address(remote)
+                        counts = parse_uint(weight), parse_uint(active), parse_uint(inactive)
+                        backend = {**virtual, "remote_address": address, "remote_port": port}
+                        yield Backend(backend, counts)
+                case ["->", *rest] if virtual and rest:
+                    raise ValueError(f"unexpected line {line[:80]!r}")
+                case ["->", *_]:
+                    pass
+                case words:
+                    virtual = {}  # of a line that cannot be read, and of headings
+                    virtual = _virtual(words)
+        except ValueError as error:
+            guard.skip(f"ip_vs: {error}", *_BACKENDS)
+
+
+def _virtual(words: list[str]) -> dict[str, str]:
+    """Return the labels of a virtual server; empty for headings. Raises ValueError."""
+    match words:
+        case ["TCP" | "UDP" | "SCTP" as proto, local, *_]:
+            address, port = parse_address(local)
+            return {
+                "proto": proto, "local_address": address, "local_port": port, "local_mark": ""
+            }  # fmt: skip
+        case ["FWM", mark, *_]:
+            return {
+                "proto": "FWM", "local_address": "", "local_port": "0", "local_mark": mark
+            }  # fmt: skip
+        case [] | ["IP" | "Prot", *_]:
+            return {}
+        case _:
+            pass
+    raise ValueError(f"unexpected line {' '.join(words)[:80]!r}")
 
 
 def parse_address(text: str) -> tuple[str, str]:
@@ -137,9 +159,9 @@ class Ipvs:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources now."""
-        yield from parse_stats(host.read(self._directory / "ip_vs_stats"))
+        yield from guard.attempt(parse_stats(host.read(self._directory / "ip_vs_stats")))
         sums: dict[tuple[tuple[str, str], ...], list[int]] = {}
-        for backend in parse_backends(host.read(self._directory / "ip_vs")):
+        for backend in guard.attempt(parse_backends(host.read(self._directory / "ip_vs"))):
             key = tuple((label, backend.labels[label]) for label in self._labels)
             total = sums.setdefault(key, [0, 0, 0])
             total[:] = [a + b for a, b in zip(total, backend.counts, strict=True)]

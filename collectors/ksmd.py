@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType, SourceAbsentError
@@ -91,7 +91,10 @@ class Ksmd:
         for file in _FILES:
             if (text := host.read_optional(self._directory / file)) is not None:
                 found = True
-                yield parse(file, text)
+                try:
+                    yield parse(file, text)
+                except CollectorError as error:
+                    guard.skip(error, _FILES[file].name)
         if not found:
             raise SourceAbsentError(f"{self._directory}: a kernel without KSM")
 

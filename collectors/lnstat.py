@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family
+from collectors.interface.sample import Family
 from collectors.shared import netroot, sysfs
 from collectors.shared.formats.numerals import parse_hex
 
@@ -20,18 +20,23 @@ METRICS = Table(
 )
 
 
+@guard.some
 def parse(source: str, text: str) -> Iterator[tuple[str, int, float]]:
     """Yield column, CPU and number: a line of names, then a line per CPU."""
     head, *lines = text.splitlines() or [""]
     names = head.split()
     for cpu, line in enumerate(lines):
-        for name, word in zip(names, line.split(), strict=False):
+        words = line.split()
+        if len(words) != len(names):
+            guard.skip(f"lnstat {source}: {len(words)} numbers for {len(names)} names")
+            continue
+        for name, word in zip(names, words, strict=True):
+            if not name.isidentifier() or not name.isascii():
+                continue
             try:
-                value = parse_hex(word)
+                yield name, cpu, float(parse_hex(word))
             except ValueError as error:
-                raise CollectorError(f"{source}: {name[:40]} {error}") from error
-            if name.isidentifier() and name.isascii():
-                yield name, cpu, float(value)
+                guard.skip(f"lnstat {source}: {name[:40]} {error}", f"node_lnstat_{name}_total")
 
 
 class Lnstat:
@@ -45,7 +50,7 @@ class Lnstat:
         rows: dict[str, dict[tuple[str, str], float]] = {}
         for cache in sysfs.listing(self._directory):
             text = host.read_optional(self._directory / cache) or ""
-            for name, cpu, value in parse(cache, text):
+            for name, cpu, value in guard.attempt(parse(cache, text)):
                 rows.setdefault(name, {})[cache, str(cpu)] = value
         for name, samples in rows.items():
             yield METRICS.family(f"node_lnstat_{name}_total", samples.items())

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -14,20 +14,21 @@ METRICS = Table(
     Metric("node_load5", "gauge", "5m load average.", _SOURCE),
     Metric("node_load15", "gauge", "15m load average.", _SOURCE),
 )
+_MOST = 5  # fields
 _NAMES = tuple(metric.name for metric in METRICS)
 
 
+@guard.some
 def parse(text: str) -> Iterator[Family]:
     """Return the three averages; what follows them (`2/713 4242`) describes processes."""
     fields = text.split()
-    if len(fields) < len(_NAMES):
+    if len(fields) < len(_NAMES) or "/" in "".join(fields[: len(_NAMES)]) or len(fields) > _MOST:
         raise CollectorError(f"loadavg: three numbers expected, got {text[:80]!r}")
-    try:
-        averages = [parse_float(field) for field in fields[: len(_NAMES)]]
-    except ValueError as error:
-        raise CollectorError(f"loadavg: {error}") from error
-    for name, average in zip(_NAMES, averages, strict=True):
-        yield METRICS.single(name, average)
+    for name, field in zip(_NAMES, fields, strict=False):
+        try:
+            yield METRICS.single(name, parse_float(field))
+        except ValueError as error:
+            guard.skip(f"loadavg: {error}", name)
 
 
 class LoadAvg:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -44,9 +44,15 @@ def parse(text: str) -> dict[str, Counts]:
     by_name: dict[str, Counts] = {}
     for name, cells in rows:
         if len(cells) < len(cpus):
-            raise CollectorError(f"interrupts: {name} has {len(cells)} counts, of {len(cpus)} CPUs")
-        counts = percpu.counts("interrupts", name, cells[: len(cpus)])
-        by_name[name] = dict(zip(cpus, counts, strict=True))
+            guard.skip(
+                f"interrupts: {name} has {len(cells)} counts, of {len(cpus)} CPUs", _METRIC_OF[name]
+            )
+            continue
+        counts = zip(cpus, percpu.counts("interrupts", name, cells[: len(cpus)]), strict=True)
+        # Of a CPU whose count cannot be read, the last one counts, as of an offline CPU.
+        by_name[name] = {cpu: count for cpu, count in counts if count is not None}
+    if lines and not any(by_name.values()):
+        raise CollectorError("interrupts: no count of machine checks that can be read")
     return by_name
 
 
@@ -82,7 +88,8 @@ class MachineCheck:
             # An offline CPU has no column; without its last count the sum would drop.
             known = self._counts.setdefault(name, {})
             known.update(counts)
-            yield METRICS.single(_METRIC_OF[name], sum(known.values()))
+            if known:
+                yield METRICS.single(_METRIC_OF[name], sum(known.values()))
 
 
 ENTRY = Entry(

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family
+from collectors.interface.sample import Family
 from collectors.shared import sysfs
 from collectors.shared.formats.numerals import parse_uint
 
@@ -34,6 +34,8 @@ _BLOCKS = re.compile(r"(\d+) blocks\b", re.ASCII)
 _DISKS = re.compile(r"\[(\d+)/(\d+)\] \[[U_]+\]", re.ASCII)
 _SYNC = re.compile(r"\b(recovery|resync|check|reshape) *=(.*)")
 _PROGRESS = re.compile(r"\((\d+)/\d+\)", re.ASCII)
+_OTHERS = frozenset({"Personalities", "unused"})
+_DISK_COUNTS = ("node_md_disks", "node_md_disks_required")
 _SIDE_BY_SIDE = frozenset({"raid0", "linear"})
 _REDUNDANT = frozenset({"raid1", "raid4", "raid5", "raid6", "raid10"})
 
@@ -61,19 +63,32 @@ def parse(text: str) -> list[Array]:
             rest.append(line)
         elif _is_array(line):
             rest = by_head.setdefault(line, [])
-    try:
-        return [_array(head, rest) for head, rest in by_head.items()]
-    except ValueError as error:
-        raise CollectorError(f"mdstat: {error}") from error
+        else:
+            rest = []
+            if line.strip() and line.split()[0] not in _OTHERS:
+                guard.skip(f"mdstat: unexpected line {line[:80]!r}")
+    arrays: dict[str, Array] = {}
+    for head, rest in by_head.items():
+        try:
+            array = _array(head, rest)
+        except ValueError as error:
+            guard.skip(f"mdstat: {head[:40]!r}: {error}")
+            continue
+        if array.active is None and not _REDUNDANT.isdisjoint(head.split()[3:5]):
+            guard.skip(f"mdstat: {array.name}: no number of disks that can be read", *_DISK_COUNTS)
+        if arrays.setdefault(array.name, array) is not array:
+            guard.skip(f"mdstat: {array.name} appears twice")
+    return list(arrays.values())
 
 
 def _is_array(line: str) -> bool:
     words = line.split()
-    return len(words) > 2 and words[1] == ":" and words[0] not in {"Personalities", "unused"}
+    return len(words) > 2 and words[1] == ":" and words[0] not in _OTHERS
 
 
 def _array(head: str, rest: list[str]) -> Array:
-    words, body = head.split(), "\n".join(rest)
+    # Of an array without disks, all is on the head line.
+    words, body = head.split(), "\n".join([head, *rest])
     state, blocks = words[2], _number(_BLOCKS, body)
     active, required = _disks(words, body)
     synced = blocks

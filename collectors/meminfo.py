@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -45,10 +45,10 @@ def parse(text: str) -> Iterator[Family]:
     if not text.strip():
         raise CollectorError("meminfo: empty")
     seen: set[str] = set()
-    for line in text.splitlines():
-        name, value = _field(line)
+    for name, value in guard.readable(text.splitlines(), _field):
         if name in seen:
-            raise CollectorError(f"meminfo: {name} appears twice")
+            guard.skip(f"meminfo: {name} appears twice", name)
+            continue
         seen.add(name)
         yield METRICS.single(name, value)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -39,20 +39,26 @@ Reading = tuple[str, float]
 
 def parse_meminfo(text: str) -> Iterator[Reading]:
     """Yield the lines of a node's meminfo; `Active(anon)` becomes Active_anon."""
-    for line in filter(None, text.splitlines()):
-        if (match := _MEMINFO.fullmatch(line.rstrip())) is None:
-            raise CollectorError(f"node meminfo: unexpected line {line[:80]!r}")
-        _, field, detail, amount, unit = match.groups()
-        name = f"{field}_{detail}" if detail else field
-        yield f"node_memory_numa_{name}", _number(amount) * (_KIB if unit else 1)
+    return iter(guard.readable(filter(None, text.splitlines()), _memory))
+
+
+def _memory(line: str) -> Reading:
+    if (match := _MEMINFO.fullmatch(line.rstrip())) is None:
+        raise CollectorError(f"node meminfo: unexpected line {line[:80]!r}")
+    _, field, detail, amount, unit = match.groups()
+    name = f"{field}_{detail}" if detail else field
+    return f"node_memory_numa_{name}", _number(amount) * (_KIB if unit else 1)
 
 
 def parse_numastat(text: str) -> Iterator[Reading]:
     """Yield the lines of a node's numastat."""
-    for line in filter(None, text.splitlines()):
-        if (match := _NUMASTAT.fullmatch(line.rstrip())) is None:
-            raise CollectorError(f"numastat: unexpected line {line[:80]!r}")
-        yield f"node_memory_numa_{match.group(1)}_total", _number(match.group(2))
+    return iter(guard.readable(filter(None, text.splitlines()), _statistic))
+
+
+def _statistic(line: str) -> Reading:
+    if (match := _NUMASTAT.fullmatch(line.rstrip())) is None:
+        raise CollectorError(f"numastat: unexpected line {line[:80]!r}")
+    return f"node_memory_numa_{match.group(1)}_total", _number(match.group(2))
 
 
 def _number(text: str) -> float:
@@ -96,8 +102,11 @@ class MemInfoNuma:
 
 
 def _readings(node: Path) -> Iterator[Reading]:
-    yield from parse_meminfo(host.read(node / "meminfo"))
-    yield from parse_numastat(host.read(node / "numastat"))
+    for file, parse in (("meminfo", parse_meminfo), ("numastat", parse_numastat)):
+        try:
+            yield from parse(host.read_optional(node / file) or "")
+        except CollectorError as error:
+            guard.skip(error)
 
 
 ENTRY = Entry(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
@@ -118,7 +118,7 @@ class NfsMount:
     export: str
     point: str
     kind: str
-    age: int = 0
+    age: int | None = None
     bytes: Sequence[int] = ()
     events: Sequence[int] = ()
     transports: list[tuple[str, Mapping[str, int]]] = field(default_factory=list)
@@ -126,7 +126,7 @@ class NfsMount:
 
 
 def parse(text: str) -> list[NfsMount]:
-    """Return the mounts of NFS, in order. Raises CollectorError for unexpected lines."""
+    """Return the mounts of NFS, in order, without numbers that cannot be read."""
     parsed: list[NfsMount] = []
     within = False
     for line in text.splitlines():
@@ -140,7 +140,7 @@ def parse(text: str) -> list[NfsMount]:
                 case _:
                     pass
         except ValueError as error:
-            raise CollectorError(f"mountstats: {line.strip()[:60]!r}: {error}") from error
+            guard.skip(f"mountstats: {line.strip()[:60]!r}: {error}")
     return parsed
 
 
@@ -164,14 +164,11 @@ def _add(mount: NfsMount, key: str, words: list[str]) -> None:
 def parse_addresses(text: str) -> dict[tuple[str, str, str], str]:
     """Return the server's address by export, mount point and file system type, from mountinfo."""
     addresses: dict[tuple[str, str, str], str] = {}
-    for line in text.splitlines():
-        match line.split(" "):
-            case [_, _, _, _, point, _, *_, "-", kind, export, options] if kind.startswith("nfs"):
-                pairs = (option.partition("=") for option in options.split(","))
-                address = next((value for name, _, value in pairs if name == "addr"), "")
-                addresses[export, mounts.unescaped(point), kind] = address
-            case _:
-                pass
+    for line in mounts.lines(text):
+        if line.kind.startswith("nfs"):
+            pairs = (option.partition("=") for option in line.super_options.split(","))
+            address = next((value for name, _, value in pairs if name == "addr"), "")
+            addresses[line.device, line.point, line.kind] = address
     return addresses
 
 
@@ -189,7 +186,12 @@ class MountStats:
         except CollectorError:
             process = self._own
             text = host.read(process / "mountstats")
-        return families(parse(text), parse_addresses(host.read(process / "mountinfo")))
+        try:
+            addresses = parse_addresses(host.read(process / "mountinfo"))
+        except CollectorError as error:
+            guard.skip(error)
+            addresses = {}
+        return families(parse(text), addresses)
 
 
 def families(
@@ -197,6 +199,7 @@ def families(
 ) -> Iterator[Family]:
     """Yield the families. Several mounts of one export share its numbers, which are exported once."""
     rows: dict[str, dict[tuple[str, ...], float]] = {}
+    exported: set[tuple[str, ...]] = set()
     for mount in nfs_mounts:
         address = addresses.get((mount.export, mount.point, mount.kind), "")
         protocols = dict.fromkeys(protocol for protocol, _ in mount.transports)
@@ -204,7 +207,8 @@ def families(
             info = (mount.export, protocol, address, mount.point)
             rows.setdefault("mountpoint_info", {})[info] = 1.0
         key = mount.export, next(iter(protocols), ""), address
-        if protocols and key not in rows.get("age_seconds_total", {}):
+        if protocols and key not in exported:
+            exported.add(key)
             for name, labels, value in _numbers(mount):
                 rows.setdefault(name, {})[*key, *labels] = value
     for name, values in rows.items():
@@ -212,7 +216,8 @@ def families(
 
 
 def _numbers(mount: NfsMount) -> Iterator[tuple[str, tuple[str, ...], float]]:
-    yield "age_seconds_total", (), float(mount.age)
+    if mount.age is not None:
+        yield "age_seconds_total", (), float(mount.age)
     for rows, values in ((_BYTES, mount.bytes), (_EVENTS, mount.events)):
         for (name, _), value in zip(rows, values, strict=False):
             if name:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from collectors.interface import host
 from collectors.interface.entry import Entry
-from collectors.interface.metric import Metric, Table
+from collectors.interface.metric import Metric, Table, shown
 from collectors.interface.sample import Family, MetricType, SourceAbsentError
 from collectors.shared import attributes, sysfs
 from collectors.shared.attributes import parse_number
@@ -143,7 +143,7 @@ class NetClass:
 
     def __init__(self, machine: host.Host, options: Options) -> None:
         self._directory = machine.sysfs / "class/net"
-        self._devices = sysfs.Derived(self._find, self._directory)
+        self._devices = sysfs.Derived(self._find, self._directory, raw=True)
         self._ignored = re2.compiled(options.netclass_ignored_devices)
         self._ignore_invalid_speed = options.netclass_ignore_invalid_speed
         self._texts: Mapping[str, Texts] = {}
@@ -170,7 +170,8 @@ class NetClass:
             directory = f"{self._directory}/{device}"
             if self._ignored.search(device) is None:
                 with contextlib.suppress(SourceAbsentError):  # bonding_masters is a file
-                    by_device[device] = (directory, attributes.read(directory, _LASTING))
+                    lasting = attributes.read(directory, _LASTING)
+                    by_device.setdefault(shown(device), (directory, lasting))
         return by_device
 
 

@@ -10,7 +10,7 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -113,13 +113,13 @@ def parse(text: str) -> dict[str, dict[str, int]]:
     lines = text.splitlines()
     if len(lines) < _HEADER_LINES:
         raise CollectorError("net/dev: no header")
-    return dict(map(_line, lines[_HEADER_LINES:]))
+    return dict(guard.readable(lines[_HEADER_LINES:], _line))
 
 
 def _line(line: str) -> tuple[str, dict[str, int]]:
     name, colon, numbers = line.rpartition(":")  # a device's name may contain colons
     fields = numbers.split()
-    if not colon or not name.strip() or len(fields) < len(_COLUMNS):
+    if not colon or len(name.split()) != 1 or len(fields) != len(_COLUMNS):
         raise CollectorError(f"net/dev: unexpected line {line[:80]!r}")
     try:
         return name.strip(), dict(zip(_COLUMNS, map(parse_uint, fields), strict=False))

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family
+from collectors.interface.sample import Family, SourceAbsentError
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_float
 from collectors.shared.formats.patterns import regexp
@@ -60,6 +60,8 @@ class Columns(NamedTuple):
     protocol: str
     width: int
     selected: tuple[tuple[int, str], ...]
+    odd: tuple[str, ...] = ()
+    """Names that are no names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +84,14 @@ class Picker:
         pattern = re2.compiled(fields)
 
         def selected(key: str) -> bool:
-            if _NAME.fullmatch(key) is None:
-                raise CollectorError(f"netstat: unexpected name {key[:40]!r}")
-            return pattern.search(key) is not None
+            return _NAME.fullmatch(key) is not None and pattern.search(key) is not None
 
         def columns(header: str) -> Columns:
             protocol, *names = header.split() or [""]
             keys = [f"{protocol.removesuffix(':')}_{name}" for name in names]
             picked = ((n, f"node_netstat_{key}") for n, key in enumerate(keys, 1) if selected(key))
-            return Columns(protocol, len(names) + 1, tuple(picked))
+            odd = tuple(key[:40] for key in keys if _NAME.fullmatch(key) is None)
+            return Columns(protocol, len(names) + 1, tuple(picked), odd)
 
         def metric(key: str) -> str | None:
             protocol, six, name = key.partition("6")
@@ -101,28 +102,44 @@ class Picker:
         self.metric = lru_cache(maxsize=1024)(metric)
 
 
+@guard.some
 def parse_pairs(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
     """Yield metrics and values from netstat and snmp: a line of names, then one of numbers, per protocol."""
-    lines = text.splitlines()
-    if len(lines) % 2:
-        raise CollectorError("netstat: a line of names without one of numbers")
-    for header, line in zip(lines[::2], lines[1::2], strict=True):
-        protocol, width, selected = picker.columns(header)
-        numbers = line.split()
-        if len(numbers) != width or numbers[0] != protocol or not protocol.endswith(":"):
-            raise CollectorError(f"netstat: names and numbers do not fit: {header[:40]!r}")
-        for index, name in selected:
-            yield name, _number(numbers[index])
+    lines = iter(text.splitlines())
+    header = next(lines, None)
+    while header is not None:
+        line = next(lines, "")
+        if line.partition(" ")[0] != header.partition(" ")[0]:
+            # Names without numbers, as in some containers: the next line has names again.
+            guard.skip(f"netstat: no numbers for the names {header[:40]!r}")
+            header = line or None
+            continue
+        yield from _pair(picker.columns(header), header, line.split())
+        header = next(lines, None)
 
 
+def _pair(columns: Columns, header: str, numbers: list[str]) -> Iterator[tuple[str, float]]:
+    if len(numbers) != columns.width or not columns.protocol.endswith(":"):
+        guard.skip(f"netstat: names and numbers do not fit: {header[:40]!r}")
+        return
+    for name in columns.odd:
+        guard.skip(f"netstat: unexpected name {name!r}")
+    for index, name in columns.selected:
+        if (value := _number(name, numbers[index])) is not None:
+            yield name, value
+
+
+@guard.some
 def parse_lines(text: str, picker: Picker) -> Iterator[tuple[str, float]]:
     """Yield metrics and values from snmp6, one per line. Lines that are not about IPv6 are ignored."""
     for line in text.splitlines():
         fields = line.split()
         if len(fields) != 2:
-            raise CollectorError(f"snmp6: unexpected line {line[:40]!r}")
-        if (name := picker.metric(fields[0])) is not None:
-            yield name, _number(fields[1])
+            guard.skip(f"snmp6: unexpected line {line[:40]!r}")
+            continue
+        name = picker.metric(fields[0])
+        if name is not None and (value := _number(name, fields[1])) is not None:
+            yield name, value
 
 
 def families(counters: Iterable[tuple[str, float]]) -> Iterator[Family]:
@@ -130,16 +147,18 @@ def families(counters: Iterable[tuple[str, float]]) -> Iterator[Family]:
     seen: set[str] = set()
     for name, value in counters:
         if name in seen:
-            raise CollectorError(f"netstat: {name} appears twice")
+            guard.skip(f"netstat: {name} appears twice", name)
+            continue
         seen.add(name)
         yield METRICS.single(name, value)
 
 
-def _number(text: str) -> float:
+def _number(name: str, text: str) -> float | None:
     try:
         return parse_float(text)
     except ValueError as error:
-        raise CollectorError(f"netstat: {error}") from error
+        guard.skip(f"netstat: {error}", name)
+        return None
 
 
 class NetStat:
@@ -156,10 +175,16 @@ class NetStat:
         return families(self._read())
 
     def _read(self) -> Iterator[tuple[str, float]]:
-        yield from parse_pairs(host.read(self._directory / "netstat"), self._picker)
-        yield from parse_pairs(host.read(self._directory / "snmp"), self._picker)
-        if (text := host.read_optional(self._directory / "snmp6")) is not None:
-            yield from self._ipv6(text)
+        texts = guard.readable(("netstat", "snmp"), self._text)
+        for text in texts:
+            yield from guard.attempt(parse_pairs(text or "", self._picker))
+        if (ipv6 := host.read_optional(self._directory / "snmp6")) is not None:
+            yield from guard.attempt(self._ipv6(ipv6))
+        elif texts == [None, None]:
+            raise SourceAbsentError(f"{self._directory}: neither netstat nor snmp")
+
+    def _text(self, file: str) -> str | None:
+        return host.read_optional(self._directory / file)
 
     def _ipv6(self, text: str) -> Iterator[tuple[str, float]]:
         words = text.split()
@@ -167,13 +192,17 @@ class NetStat:
         # Names are constant while a kernel runs; comparing them is cheaper than looking each up.
         if names != self._names or len(numbers) != len(names):
             self._names = []
+            before = guard.skipped()
             yield from parse_lines(text, self._picker)
+            if guard.skipped() > before:
+                return
             metrics = enumerate(map(self._picker.metric, names))
             self._selected = [(index, metric) for index, metric in metrics if metric is not None]
             self._names = names
             return
         for index, metric in self._selected:
-            yield metric, _number(numbers[index])
+            if (value := _number(metric, numbers[index])) is not None:
+                yield metric, value
 
 
 ENTRY = Entry(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
@@ -52,13 +52,15 @@ _V4_NAMES = (
 _V4 = _V4_NAMES.split()
 
 
+@guard.some
 def parse(text: str) -> Iterator[Family]:
     """Yield the families. Procedures that the kernel does not have are absent."""
     lines = nfsrpc.parse("nfs", text)
-    _, udp, tcp, connections = nfsrpc.numbers("nfs", lines, "net", 4)[:4]
-    packets = [(("udp",), float(udp)), (("tcp",), float(tcp))]
-    yield METRICS.family("node_nfs_packets_total", packets)
-    yield METRICS.single("node_nfs_connections_total", float(connections))
+    if network := nfsrpc.numbers("nfs", lines, "net", 4):
+        _, udp, tcp, connections = network[:4]
+        packets = [(("udp",), float(udp)), (("tcp",), float(tcp))]
+        yield METRICS.family("node_nfs_packets_total", packets)
+        yield METRICS.single("node_nfs_connections_total", float(connections))
     if rpc := nfsrpc.numbers("nfs", lines, "rpc", 3):
         yield METRICS.single("node_nfs_rpcs_total", float(rpc[0]))
         yield METRICS.single("node_nfs_rpc_retransmissions_total", float(rpc[1]))
@@ -69,7 +71,8 @@ def parse(text: str) -> Iterator[Family]:
         for version, names in versions
         for row in nfsrpc.procedures("nfs", lines, f"proc{version}", version, names)
     ]
-    yield METRICS.family("node_nfs_requests_total", rows)
+    if rows:
+        yield METRICS.family("node_nfs_requests_total", rows)
 
 
 class Nfs:

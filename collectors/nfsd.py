@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family
@@ -60,15 +60,16 @@ _V4_NAMES = (
 _V4 = _V4_NAMES.split()
 
 
+@guard.some
 def parse(text: str) -> Iterator[Family]:
     """Yield the families. Caches and protocol versions that the kernel does not have are absent."""
     found = nfsrpc.parse("nfsd", text)
     for key, index, name, _ in _NUMBERS:
         if values := nfsrpc.numbers("nfsd", found, key, index + 1):
             yield METRICS.single(f"node_nfsd_{name}", float(values[index]))
-    network = nfsrpc.numbers("nfsd", found, "net", 4)
-    packets = [(("udp",), float(network[1])), (("tcp",), float(network[2]))]
-    yield METRICS.family("node_nfsd_packets_total", packets)
+    if network := nfsrpc.numbers("nfsd", found, "net", 4):
+        packets = [(("udp",), float(network[1])), (("tcp",), float(network[2]))]
+        yield METRICS.family("node_nfsd_packets_total", packets)
     if rpc := nfsrpc.numbers("nfsd", found, "rpc", 5):
         errors = zip(("fmt", "auth", "cInt"), rpc[2:5], strict=True)
         yield METRICS.family(
@@ -86,7 +87,8 @@ def parse(text: str) -> Iterator[Family]:
     ]
     if delegations := nfsrpc.numbers("nfsd", found, "wdeleg_getattr", 1):
         rows.append((("4", "WdelegGetattr"), float(delegations[0])))
-    yield METRICS.family("node_nfsd_requests_total", rows)
+    if rows:
+        yield METRICS.family("node_nfsd_requests_total", rows)
 
 
 class Nfsd:

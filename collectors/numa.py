@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from collectors.interface import guard
 from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
@@ -67,7 +68,8 @@ def parse_meminfo(text: str) -> dict[str, int]:
         try:
             by_field[words[2]] = parse_uint(words[3]) * _KILOBYTE
         except ValueError as error:
-            raise CollectorError(f"meminfo: {words[2]} {error}") from error
+            guard.skip(f"meminfo: {words[2]} {error}", _FIELDS[words[2]])
+            continue
         if len(by_field) == len(_FIELDS):
             break
     return by_field
@@ -85,10 +87,12 @@ class Numa:
         nodes = self._nodes.get()
         if not nodes:
             raise SourceAbsentError("no NUMA nodes")
+        distances = self._distances[1]
         if self._distances[0] != nodes:
-            self._distances = nodes, _distances(nodes)
-        if self._distances[1] is not None:
-            yield self._distances[1]
+            skipped, distances = guard.skipped(), _distances(nodes)
+            self._distances = nodes if guard.skipped() == skipped else (), distances
+        if distances is not None:
+            yield distances
         fields = {
             node.number: parse_meminfo(text)
             for node in nodes
@@ -104,12 +108,17 @@ class Numa:
 
 def _distances(nodes: tuple[NumaNode, ...]) -> Family | None:
     """Return the distances between nodes, which are constant while the nodes are."""
-    rows = [
-        ((str(node.number), str(target.number)), distance)
-        for node in nodes
-        if (text := sysfs.content(f"{node.directory}/distance")) is not None
-        for target, distance in zip(nodes, parse_distances(text, len(nodes)), strict=True)
-    ]
+    rows: list[tuple[tuple[str, str], float]] = []
+    for node in nodes:
+        if (text := sysfs.content(f"{node.directory}/distance")) is None:
+            continue
+        try:
+            distances = parse_distances(text, len(nodes))
+        except CollectorError as error:
+            guard.skip(error, "node_numa_distance")
+            continue
+        for target, distance in zip(nodes, distances, strict=True):
+            rows.append(((str(node.number), str(target.number)), distance))
     return METRICS.family("node_numa_distance", rows) if rows else None
 
 

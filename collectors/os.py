@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -38,6 +38,7 @@ METRICS = Table(
     ),
 )
 
+_SUPPORT_END = "node_os_support_end_timestamp_seconds"
 _FILES = ("etc/os-release", "usr/lib/os-release")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MAJOR_MINOR = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,15})?", re.ASCII)
@@ -47,14 +48,16 @@ _ESCAPED = re.compile(r'\\([\\"$`])')
 
 def parse(text: str) -> dict[str, str]:
     """Parse an os-release file: shell assignments, of which only quotes are interpreted."""
-    by_name: dict[str, str] = {}
-    for line in map(str.strip, text.splitlines()):
-        if line and not line.startswith("#"):
-            name, equals, value = line.partition("=")
-            if not equals or _NAME.fullmatch(name) is None:
-                raise CollectorError(f"os-release: not an assignment: {line[:80]!r}")
-            by_name[name] = _unquoted(value)
-    return by_name
+    lines = map(str.strip, text.splitlines())
+    assignments = [line for line in lines if line and not line.startswith("#")]
+    return dict(guard.readable(assignments, _assignment))
+
+
+def _assignment(line: str) -> tuple[str, str]:
+    name, equals, value = line.partition("=")
+    if not equals or _NAME.fullmatch(name) is None:
+        raise CollectorError(f"os-release: not an assignment: {line[:80]!r}")
+    return name, _unquoted(value)
 
 
 def _unquoted(value: str) -> str:
@@ -75,7 +78,10 @@ def families(release: Mapping[str, str]) -> Iterator[Family]:
         labels = words["id"], words["id_like"], words["name"]
         yield METRICS.family("node_os_version", [(labels, float(match.group()))])
     if end := release.get("SUPPORT_END"):
-        yield METRICS.single("node_os_support_end_timestamp_seconds", _midnight(end))
+        try:
+            yield METRICS.single(_SUPPORT_END, _midnight(end))
+        except CollectorError as error:
+            guard.skip(error, _SUPPORT_END)
 
 
 def _midnight(date: str) -> float:
@@ -99,8 +105,9 @@ class Os:
         """Read the source; it is parsed again only after it has changed."""
         text = self._read()
         if text != self._text:
+            skipped = guard.skipped()
             self._families = tuple(families(parse(text)))
-            self._text = text
+            self._text = text if guard.skipped() == skipped else None
         return self._families
 
     def _read(self) -> str:

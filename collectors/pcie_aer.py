@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from collectors.interface import guard
 from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
@@ -55,25 +56,30 @@ class _Files(NamedTuple):
     of_root_ports: list[_File]
 
 
+_METRIC = "node_pcie_aer_errors_total"
 Row = tuple[Sequence[str], float]
 
 
 def parse(text: str) -> dict[str, int]:
     """Yield the total and each type that has occurred: `RxErr 2`, in old kernels `Receiver Error 2`."""
     counts: dict[str, int] = {}
-    for line in text.splitlines():
-        name, _, count = line.strip().rpartition(" ")
-        try:
-            number = parse_uint(count)
-        except ValueError as error:
-            raise CollectorError(f"AER: {name[:40]}: {error}") from error
-        if not name.isascii() or not name.isprintable() or not name.strip():
-            raise CollectorError(f"AER: no type in {line[:80]!r}")
+    for name, number in guard.readable(text.splitlines(), _count, _METRIC):
         if name.startswith("TOTAL_ERR_"):
             counts[_TOTAL] = number
         elif number:
             counts[name.strip()] = number
     return counts
+
+
+def _count(line: str) -> tuple[str, int]:
+    name, _, count = line.strip().rpartition(" ")
+    try:
+        number = parse_uint(count)
+    except ValueError as error:
+        raise CollectorError(f"AER: {name[:40]}: {error}") from error
+    if not name.isascii() or not name.isprintable() or not name.strip():
+        raise CollectorError(f"AER: no type in {line[:80]!r}")
+    return name, number
 
 
 class PcieAer:
@@ -124,10 +130,17 @@ class PcieAer:
         before = self._parsed.get(file.path)
         if before is not None and before[0] == text:
             return before[1]
+        skipped = guard.skipped()
+        try:
+            counts = parse(text)
+        except CollectorError as error:
+            guard.skip(error, _METRIC)
+            return []
         rows: list[Row] = [
-            ((file.device, file.severity, kind), count) for kind, count in parse(text).items()
+            ((file.device, file.severity, kind), count) for kind, count in counts.items()
         ]
-        self._parsed[file.path] = text, rows
+        if guard.skipped() == skipped:
+            self._parsed[file.path] = text, rows
         return rows
 
 

@@ -1,12 +1,13 @@
 """Pressure stall information (PSI) from <procfs>/pressure: time that processes waited for CPU, memory, IO and interrupts."""
 
+import contextlib
 import re
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.sample import Family, SourceAbsentError
 from collectors.shared.formats.numerals import parse_uint
 
 _LINE = re.compile(r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=(\S+)", re.ASCII)
@@ -47,25 +48,24 @@ _LINES = {
 }
 
 
+@guard.some
 def parse(resource: str, text: str) -> Iterator[Family]:
     """Yield the families of a resource."""
     totals = dict(_totals(resource, text))
     for line, name in _LINES[resource].items():
-        if line not in totals:
-            raise SourceAbsentError(f"pressure/{resource}: no {line!r} line")
-        yield METRICS.single(name, totals[line] / _MICROSECONDS)
+        if line in totals:
+            yield METRICS.single(name, totals[line] / _MICROSECONDS)
+        else:
+            guard.skip(f"pressure/{resource}: no {line!r} line that can be read", name)
 
 
 def _totals(resource: str, text: str) -> Iterator[tuple[str, int]]:
     for line in text.splitlines():
         if not line.startswith(("some", "full")):
             continue  # a kind that later kernels may add
-        if (match := _LINE.fullmatch(line)) is None:
-            raise CollectorError(f"pressure/{resource}: unexpected line {line[:80]!r}")
-        try:
-            yield match.group(1), parse_uint(match.group(2))
-        except ValueError as error:
-            raise CollectorError(f"pressure/{resource}: {error}") from error
+        if (match := _LINE.fullmatch(line)) is not None:
+            with contextlib.suppress(ValueError):
+                yield match.group(1), parse_uint(match.group(2))
 
 
 class Pressure:
@@ -80,7 +80,7 @@ class Pressure:
         for resource in _LINES:
             if (text := host.read_optional(self._directory / resource)) is not None:
                 found = True
-                yield from parse(resource, text)
+                yield from guard.attempt(parse(resource, text))
         if not found:
             raise SourceAbsentError(
                 f"{self._directory}: no pressure stall information (CONFIG_PSI, psi=1)"

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -38,6 +38,10 @@ METRICS = Table(
     ),
 )
 
+_LIMITS = {
+    "threads-max": "node_processes_max_threads",
+    "pid_max": "node_processes_max_processes",
+}
 _THREADS = 17  # position of the number of threads, after the state
 
 
@@ -67,8 +71,13 @@ class Processes:
     def collect(self) -> Iterator[Family]:
         """Count processes and threads. A process that ends meanwhile is not counted."""
         limits = self._procfs / "sys/kernel"
-        max_threads = parse_limit(host.read(limits / "threads-max"))
-        max_processes = parse_limit(host.read(limits / "pid_max"))
+        for file, name in _LIMITS.items():
+            try:
+                yield METRICS.single(name, parse_limit(host.read(limits / file)))
+            except SourceAbsentError:
+                raise
+            except CollectorError as error:
+                guard.skip(error, name)
         threads = 0
         states: Counter[str] = Counter()
         thread_states: Counter[str] = Counter()
@@ -80,9 +89,7 @@ class Processes:
                 # Most processes have one thread, whose state is the process's: their tasks need not be read.
                 thread_states.update([state] if count == 1 else _thread_states(process, state))
         yield METRICS.single("node_processes_threads", threads)
-        yield METRICS.single("node_processes_max_threads", max_threads)
         yield METRICS.single("node_processes_pids", states.total())
-        yield METRICS.single("node_processes_max_processes", max_processes)
         for name, counter in (
             ("node_processes_state", states),
             ("node_processes_threads_state", thread_states),
@@ -99,13 +106,14 @@ def _thread_states(process: Path, state: str) -> Iterator[str]:
 
 
 def _stat(task: Path) -> tuple[str, int] | None:
-    """None for a process or thread that has ended since it was listed."""
+    """None for a process or thread that has ended since it was listed, or that is left out."""
     try:
         return parse_stat(host.read_once(task / "stat"))
     except CollectorError as error:
-        if isinstance(error, SourceAbsentError) or isinstance(error.__cause__, ProcessLookupError):
-            return None
-        raise
+        gone = isinstance(error, SourceAbsentError)
+        if not gone and not isinstance(error.__cause__, ProcessLookupError):
+            guard.skip(error)
+        return None
 
 
 def _numbered(directory: Path) -> Iterator[Path]:

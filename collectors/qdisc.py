@@ -4,8 +4,9 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
@@ -72,14 +73,16 @@ class Options:
 def parse_fixture(text: str) -> list[Qdisc]:
     """Return the disciplines of a JSON file in node_exporter's format."""
     try:
-        return [
-            Qdisc(
-                str(entry["IfaceName"]),
-                str(entry["Kind"]),
-                *(int(entry.get(name, 0)) for name in _FIXTURE),
-            )
-            for entry in json.loads(text)
-        ]
+        entries = list(json.loads(text))
+    except (TypeError, ValueError) as error:
+        raise CollectorError(f"results.json: {error!r}") from error
+    return guard.readable(entries, _entry)
+
+
+def _entry(entry: Any) -> Qdisc:
+    try:
+        numbers = (int(entry.get(name, 0)) for name in _FIXTURE)
+        return Qdisc(str(entry["IfaceName"]), str(entry["Kind"]), *numbers)
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise CollectorError(f"results.json: {error!r}") from error
 

@@ -1,11 +1,14 @@
 """Services of the supervisor runit, from the status files below its service directory."""
 
+import errno
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
-from collectors.interface import host, kernelfiles
+from collectors.interface import guard, host, kernelfiles
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
@@ -46,6 +49,7 @@ class Options:
 
 _STATUS = struct.Struct(">QI4x2B")  # TAI64N label, process, paused, wanted
 _STATE = 19  # offset of the state: 0 down, 1 up, 2 finishing
+_DOWN = 0
 _LENGTH = 20
 _EPOCH = (1 << 62) + 10  # TAI64 label of 1970
 
@@ -66,6 +70,16 @@ def parse(content: bytes) -> Status:
     return Status(content[_STATE], int(wanted == ord("u")), label - _EPOCH)
 
 
+def _is_supervised(service: Path) -> bool:
+    """Return whether runsv runs: it reads the FIFO supervise/ok. Without runsv, the status file says what was."""
+    try:
+        os.close(os.open(service / "supervise/ok", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+    except OSError as error:
+        # Without permission, it is unknown, and the file counts.
+        return error.errno in {errno.EACCES, errno.EPERM}
+    return True
+
+
 class Runit:
     """The `runit` collector."""
 
@@ -82,9 +96,14 @@ class Runit:
             except (FileNotFoundError, NotADirectoryError):
                 continue
             except OSError as error:
-                raise CollectorError(f"{path}/supervise/status: {error.strerror}") from error
+                guard.skip(f"runit status: {path}/supervise/status: {error.strerror}")
+                continue
+            except CollectorError as error:
+                guard.skip(f"runit status: {path}/supervise/status: {error}")
+                continue
+            state = status.state if _is_supervised(path) else _DOWN
             normal = not (path / "down").exists()
-            values = (status.state, status.wanted, normal, status.changed)
+            values = (state, status.wanted, normal, status.changed)
             for metric, value in zip(METRICS, values, strict=True):
                 rows[metric.name].append(((service, "runit"), float(value)))
         for name, samples in rows.items():

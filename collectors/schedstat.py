@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -42,7 +42,8 @@ _RUNNING, _WAITING, _TIMESLICES = 7, 8, 9
 
 def parse(text: str) -> Iterator[Family]:
     """Yield the families of lines that begin with `cpu`; those between describe scheduling domains."""
-    cpus = dict(_cpu(line) for line in text.splitlines() if line.startswith("cpu"))
+    lines = [line for line in text.splitlines() if line.startswith("cpu")]
+    cpus = dict(guard.readable(lines, _cpu))
     if not cpus:
         raise CollectorError("schedstat: no CPU in it")
     yield METRICS.family(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -30,6 +30,7 @@ METRICS = Table(
     _row("pages_per_slab", "The number of pages allocated for each slab."),
 )
 _COLUMNS = len(list(METRICS))
+_COUNTS = 2  # active objects and objects; the other columns are sizes
 HEAD = "slabinfo - version: 2."
 
 
@@ -57,7 +58,12 @@ def parse(text: str, slabs: DeviceFilter) -> Iterator[Family]:
     """Yield the families of selected slabs, in version 2 of the format (since Linux 2.6.10)."""
     if not text.startswith(HEAD):
         raise CollectorError(f"slabinfo: unexpected first line {text[:80]!r}")
-    by_slab = dict(_slab(line) for line in text.splitlines()[1:] if not line.startswith("#"))
+    by_slab: dict[str, list[int]] = {}
+    lines = [line for line in text.splitlines()[1:] if not line.startswith("#")]
+    for name, numbers in guard.readable(lines, _slab):
+        if (before := by_slab.setdefault(name, numbers)) is not numbers:
+            # Two devices of one driver: objects are added up, sizes are those of the first.
+            before[:_COUNTS] = [a + b for a, b in zip(before, numbers[:_COUNTS], strict=False)]
     if not by_slab:
         raise CollectorError("slabinfo: no slab in it")
     rows = [((name,), numbers) for name, numbers in by_slab.items() if not slabs.ignores(name)]

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.sample import Family, SourceAbsentError
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_uint
 
@@ -48,6 +48,7 @@ METRICS = Table(
 )
 
 
+@guard.some
 def parse(text: str, *, page_size: int) -> Iterator[Family]:
     """Yield the families of a file; protocols and states of future kernels match the templates."""
     for name, value in _values(text, page_size):
@@ -60,20 +61,19 @@ def _values(text: str, page_size: int) -> Iterator[tuple[str, int]]:
     for line in text.splitlines():
         protocol, *pairs = line.split() or [""]
         if not protocol.endswith(":") or protocol in seen or not pairs or len(pairs) % 2:
-            raise CollectorError(f"sockstat: unexpected line {line[:80]!r}")
+            guard.skip(f"sockstat: unexpected line {line[:80]!r}")
+            continue
         seen.add(protocol)
-        states = dict(zip(pairs[::2], map(_number, pairs[1::2]), strict=True))
+        states: dict[str, int] = {}
+        for state, text in zip(pairs[::2], pairs[1::2], strict=True):
+            try:
+                states[state] = parse_uint(text)
+            except ValueError as error:
+                guard.skip(f"sockstat: {protocol} {state[:40]}: {error}")
         if "mem" in states:  # in pages
             states["mem_bytes"] = states["mem"] * page_size
         for state, value in states.items():
             yield f"node_sockstat_{protocol[:-1]}_{state}", value
-
-
-def _number(text: str) -> int:
-    try:
-        return parse_uint(text)
-    except ValueError as error:
-        raise CollectorError(f"sockstat: {error}") from error
 
 
 class SockStat:
@@ -89,7 +89,7 @@ class SockStat:
         for file in _FILES:
             if (text := host.read_optional(self._directory / file)) is not None:
                 found = True
-                yield from parse(text, page_size=self._page_size)
+                yield from guard.attempt(parse(text, page_size=self._page_size))
         if not found:
             raise SourceAbsentError(f"{self._directory}: neither sockstat nor sockstat6")
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -25,11 +25,11 @@ def parse(text: str) -> Iterator[Family]:
     samples: dict[tuple[str, str], float] = {}
     for kind, cells in rows:
         if len(cells) != len(cpus):
-            raise CollectorError(
-                f"softirqs: {len(cells)} counts of {kind[:40]!r} for {len(cpus)} CPUs"
-            )
+            guard.skip(f"softirqs: {len(cells)} counts of {kind[:40]!r} for {len(cpus)} CPUs")
+            continue
         for cpu, count in zip(cpus, percpu.counts("softirqs", kind, cells), strict=True):
-            samples[cpu, kind] = count
+            if count is not None:
+                samples[cpu, kind] = count
     if not samples:
         raise CollectorError("softirqs: no counts in it")
     yield METRICS.family("node_softirqs_functions_total", samples.items())

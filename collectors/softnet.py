@@ -1,8 +1,11 @@
 """Packet processing per CPU (softnet), from <procfs>/net/softnet_stat."""
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from functools import partial
+from operator import itemgetter
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
@@ -45,32 +48,32 @@ _CPU = 12
 def parse(text: str) -> Iterator[Family]:
     """Yield the families. A column that this kernel lacks has none."""
     lines = [line.split() for line in text.splitlines()]
-    if not lines or min(map(len, lines)) < _LEAST:
+    # All lines of a kernel have as many columns.
+    width = max(Counter(map(len, lines)).items(), key=itemgetter(1), default=(0, 0))[0]
+    if width < _LEAST:
         raise CollectorError("softnet_stat: fewer columns than any kernel prints")
-    width = min(map(len, lines))
-    # Before the CPU had a column, offline CPUs were omitted without a trace.
-    cpus = [
-        str(_number(columns[_CPU]) if width > _CPU else place)
-        for place, columns in enumerate(lines)
-    ]
-    if len(set(cpus)) < len(cpus):
-        raise CollectorError("softnet_stat: a CPU has two lines")
+    rows = guard.readable(enumerate(lines), partial(_cpu, width))
+    by_cpu: dict[str, Sequence[int]] = {}
+    for cpu, numbers in rows:
+        if by_cpu.setdefault(cpu, numbers) is not numbers:
+            guard.skip(f"softnet_stat: CPU {cpu} has two lines")
     for column, name in _COLUMNS.items():
         if column < width:
             yield METRICS.family(
-                name,
-                (
-                    ((cpu,), float(_number(columns[column])))
-                    for cpu, columns in zip(cpus, lines, strict=True)
-                ),
+                name, (((cpu,), float(numbers[column])) for cpu, numbers in by_cpu.items())
             )
 
 
-def _number(text: str) -> int:
+def _cpu(width: int, line: tuple[int, list[str]]) -> tuple[str, Sequence[int]]:
+    """Return the CPU and the numbers of a line: before the CPU had a column, offline CPUs were omitted without a trace."""
+    place, columns = line
+    if len(columns) != width:
+        raise CollectorError(f"softnet_stat: {len(columns)} columns, not {width}")
     try:
-        return parse_hex(text)
+        numbers = [parse_hex(text) for text in columns]
     except ValueError as error:
         raise CollectorError(f"softnet_stat: {error}") from error
+    return str(numbers[_CPU] if width > _CPU else place), numbers
 
 
 class Softnet:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -52,20 +52,21 @@ class Options:
     )
 
 
+@guard.some
 def parse(text: str, *, softirqs: bool) -> Iterator[Family]:
-    """Yield the families of existing lines; softirqs only on request."""
+    """Yield the families of existing lines; softirqs only on request. Raises CollectorError if it is another file."""
     by_key = dict(_lines(text))
     if by_key.keys().isdisjoint(_TOTALS):
         raise CollectorError("stat: none of the expected lines in it")
-    try:
-        for key, name in _TOTALS.items():
-            if key in by_key:
+    for key, name in _TOTALS.items():
+        if key in by_key:
+            try:
                 # A large machine's interrupts take kilobytes; only their sum is needed.
                 yield METRICS.single(name, parse_uint(by_key[key].partition(" ")[0]))
-        if softirqs and "softirq" in by_key:
-            yield METRICS.family("node_softirqs_total", _vectors(by_key["softirq"]))
-    except ValueError as error:
-        raise CollectorError(f"stat: {error}") from error
+            except ValueError as error:
+                guard.skip(f"stat {key}: {error}", name)
+    if softirqs and "softirq" in by_key:
+        yield METRICS.family("node_softirqs_total", _vectors(by_key["softirq"]))
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
@@ -74,11 +75,16 @@ def _lines(text: str) -> Iterator[tuple[str, str]]:
         yield key, rest
 
 
-def _vectors(line: str) -> list[tuple[tuple[str], int]]:
-    _, *counts = line.split()
+def _vectors(line: str) -> Iterator[tuple[tuple[str], int]]:
+    _, *counts = line.split() or [""]
     if len(counts) < len(_VECTORS):
-        raise CollectorError(f"stat: softirq has only {len(counts)} vectors")
-    return [((vector,), parse_uint(count)) for vector, count in zip(_VECTORS, counts, strict=False)]
+        guard.skip(f"stat softirq: has only {len(counts)} vectors", "node_softirqs_total")
+        return
+    for vector, count in zip(_VECTORS, counts, strict=False):
+        try:
+            yield (vector,), parse_uint(count)
+        except ValueError as error:
+            guard.skip(f"stat softirq: {vector}: {error}", "node_softirqs_total")
 
 
 class Stat:

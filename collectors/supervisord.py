@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -98,16 +98,24 @@ class _Transport(xmlrpc.client.Transport):
 def families(processes: Sequence[Mapping[str, Any]]) -> Iterator[Family]:
     """Yield the families. A process that is not running has no start time."""
     rows: dict[str, list[Row]] = {metric.name: [] for metric in METRICS}
-    for process in processes:
-        key = str(process["name"]), str(process["group"])
-        state = int(process["state"])
+    for key, state, exit_status, start in guard.readable(processes, _process):
         rows["node_supervisord_state"].append((key, float(state)))
-        rows["node_supervisord_exit_status"].append((key, float(process["exitstatus"])))
+        rows["node_supervisord_exit_status"].append((key, exit_status))
         rows["node_supervisord_up"].append((key, float(state in _RUNNING)))
         if state in _RUNNING:
-            rows["node_supervisord_start_time_seconds"].append((key, float(process["start"])))
+            rows["node_supervisord_start_time_seconds"].append((key, start))
     for name, samples in rows.items():
         yield METRICS.family(name, samples)
+
+
+def _process(process: Mapping[str, Any]) -> tuple[tuple[str, str], int, float, float]:
+    """Return name and group, state, exit status and start time."""
+    try:
+        key = str(process["name"]), str(process["group"])
+        status, start = float(process["exitstatus"]), float(process.get("start", 0))
+        return key, int(process["state"]), status, start
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise CollectorError(f"supervisord: unexpected process: {error!r}") from error
 
 
 class Supervisord:

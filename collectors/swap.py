@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -34,16 +34,19 @@ _KIBIBYTE = 1024
 
 def parse(text: str) -> Iterator[Family]:
     """Yield the families, without samples if nothing is used for swapping."""
-    rows: dict[tuple[str, str], tuple[int, int, int]] = {}
-    for line in text.splitlines()[1:]:
-        try:
-            device, kind, *numbers = line.split()
-            size, used, priority = (parse_int(number) for number in numbers)
-        except ValueError as error:
-            raise CollectorError(f"swaps: unexpected line {line[:80]!r}") from error
-        rows[mounts.unescaped(device), kind] = size * _KIBIBYTE, used * _KIBIBYTE, priority
+    rows = dict(guard.readable(text.splitlines()[1:], _device))
     for index, metric in enumerate(METRICS):
         yield METRICS.family(metric.name, ((key, float(n[index])) for key, n in rows.items()))
+
+
+def _device(line: str) -> tuple[tuple[str, str], tuple[int, int, int]]:
+    """Return device and type, and size, used bytes and priority."""
+    try:
+        device, kind, *numbers = line.split()
+        size, used, priority = (parse_int(number) for number in numbers)
+    except ValueError as error:
+        raise CollectorError(f"swaps: unexpected line {line[:80]!r}") from error
+    return (mounts.unescaped(device), kind), (size * _KIBIBYTE, used * _KIBIBYTE, priority)
 
 
 class Swap:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -87,15 +87,22 @@ class Sysctl:
         self._numeric = dict.fromkeys(options.sysctl_include)
         self._texts = dict.fromkeys(options.sysctl_include_info)
 
+    @guard.some
     def collect(self) -> Iterator[Family]:
-        """Read the sources. A parameter that does not exist is an error, since it was asked for."""
+        """Read the sources. A parameter that does not exist counts as left out, since it was asked for."""
         for include in self._numeric:
-            yield from families(include, self._read(include.partition(":")[0]))
-        info = [
-            ((name, word, str(index)), 1.0)
-            for name in self._texts
-            for index, word in enumerate(self._read(name).split())
-        ]
+            try:
+                yield from families(include, self._read(include.partition(":")[0]))
+            except CollectorError as error:
+                guard.skip(error)
+        info: list[tuple[tuple[str, str, str], float]] = []
+        for name in self._texts:
+            try:
+                words = self._read(name).split()
+            except CollectorError as error:
+                guard.skip(error)
+                continue
+            info += [((name, word, str(index)), 1.0) for index, word in enumerate(words)]
         if info:
             yield METRICS.family("node_sysctl_info", info)
 

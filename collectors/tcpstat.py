@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -35,20 +35,26 @@ def parse(text: str) -> Counter[str]:
     The queues of listening sockets count connections instead of bytes and are left out.
     """
     counts: Counter[str] = Counter()
-    for line in text.splitlines()[1:]:
-        columns = line.split(None, _QUEUES + 1)
-        state = _CODES.get(columns[_STATE]) if len(columns) > _QUEUES else None
-        if state is None:
-            raise CollectorError(f"tcp: unexpected line {line[:80]!r}")
+    for state, sending, receiving in guard.readable(text.splitlines()[1:], _socket):
         counts[state] += 1
-        if state != "listen" and (queues := columns[_QUEUES]) != _EMPTY:
-            sending, _, receiving = queues.partition(":")
-            try:
-                counts["tx_queued_bytes"] += parse_hex(sending)
-                counts["rx_queued_bytes"] += parse_hex(receiving)
-            except ValueError as error:
-                raise CollectorError(f"tcp: {error}") from error
+        counts["tx_queued_bytes"] += sending
+        counts["rx_queued_bytes"] += receiving
     return counts
+
+
+def _socket(line: str) -> tuple[str, int, int]:
+    """Return a socket's state, and bytes to send and received."""
+    columns = line.split(None, _QUEUES + 1)
+    state = _CODES.get(columns[_STATE]) if len(columns) > _QUEUES else None
+    if state is None:
+        raise CollectorError(f"tcp: unexpected line {line[:80]!r}")
+    if state == "listen" or (queues := columns[_QUEUES]) == _EMPTY:
+        return state, 0, 0
+    sending, _, receiving = queues.partition(":")
+    try:
+        return state, parse_hex(sending), parse_hex(receiving)
+    except ValueError as error:
+        raise CollectorError(f"tcp: {error}") from error
 
 
 class TcpStat:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -42,6 +42,7 @@ METRICS = Table(
     ),
 )
 
+_CLOCKSOURCES = ("node_time_clocksource_available_info", "node_time_clocksource_current_info")
 _NANOSECONDS = 1_000_000_000
 _PREFIX = "clocksource"
 
@@ -76,13 +77,17 @@ class Time:
         # Linux creates one such device, at boot, so the list is read once.
         self._devices = self._devices or self._listed()
         for device, path in self._devices:
-            names = host.read(path / "available_clocksource").split()
+            try:
+                names = host.read(path / "available_clocksource").split()
+                name = host.read(path / "current_clocksource").strip()
+            except CollectorError as error:
+                guard.skip(error, *_CLOCKSOURCES)
+                continue
             available += [((device, name), 1.0) for name in dict.fromkeys(names)]
-            name = host.read(path / "current_clocksource").strip()
             current.append(((device, name), 1.0))
-        if current:
-            yield METRICS.family("node_time_clocksource_available_info", available)
-            yield METRICS.family("node_time_clocksource_current_info", current)
+        for metric, rows in zip(_CLOCKSOURCES, (available, current), strict=True):
+            if rows:
+                yield METRICS.family(metric, rows)
 
     def _listed(self) -> list[tuple[str, Path]]:
         """Return number and directory of every clocksource device."""

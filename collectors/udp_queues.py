@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, SourceAbsentError
@@ -26,21 +26,23 @@ _EMPTY = "00000000:00000000"
 
 def parse(text: str) -> tuple[int, int]:
     """Return bytes to send and bytes received over all sockets."""
-    sending = receiving = 0
-    for line in text.splitlines()[1:]:
-        # Columns after the queues are not parsed: a resolver may have ten thousand of these lines.
-        columns = line.split(None, _QUEUES + 1)
-        if len(columns) <= _QUEUES:
-            raise CollectorError(f"udp: unexpected line {line[:80]!r}")
-        if (queues := columns[_QUEUES]) == _EMPTY:
-            continue
-        tx, _, rx = queues.partition(":")
-        try:
-            sending += parse_hex(tx)
-            receiving += parse_hex(rx)
-        except ValueError as error:
-            raise CollectorError(f"udp: {error}") from error
-    return sending, receiving
+    queues = guard.readable(text.splitlines()[1:], _socket)
+    return sum(sending for sending, _ in queues), sum(receiving for _, receiving in queues)
+
+
+def _socket(line: str) -> tuple[int, int]:
+    """Return bytes to send and bytes received."""
+    # Columns after the queues are not parsed: a resolver may have ten thousand of these lines.
+    columns = line.split(None, _QUEUES + 1)
+    if len(columns) <= _QUEUES:
+        raise CollectorError(f"udp: unexpected line {line[:80]!r}")
+    if (queues := columns[_QUEUES]) == _EMPTY:
+        return 0, 0
+    tx, _, rx = queues.partition(":")
+    try:
+        return parse_hex(tx), parse_hex(rx)
+    except ValueError as error:
+        raise CollectorError(f"udp: {error}") from error
 
 
 class UdpQueues:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -38,30 +38,27 @@ class Options:
     )
 
 
+@guard.some
 def parse(text: str, fields: re2.Pattern) -> Iterator[Family]:
-    """Yield a family per line whose field matches. All lines must be valid, also those not selected."""
+    """Yield a family per line whose field matches. Of a field that appears twice, the first value counts."""
     seen: set[str] = set()
-    for line in text.splitlines():
-        field, value = _line(line)
+    for field, value in guard.readable(text.splitlines(), _line):
         if fields.search(field) is None:
             continue
         if field in seen:
-            raise CollectorError(f"vmstat: {field} appears twice")
+            guard.skip(f"vmstat: {field} appears twice", f"node_vmstat_{field}")
+            continue
         seen.add(field)
-        yield METRICS.single(f"node_vmstat_{field}", value)
+        try:
+            yield METRICS.single(f"node_vmstat_{field}", parse_float(value))
+        except ValueError as error:
+            guard.skip(f"vmstat: {field}: {error}", f"node_vmstat_{field}")
 
 
-def _line(line: str) -> tuple[str, float]:
+def _line(line: str) -> tuple[str, str]:
     if (match := _LINE.fullmatch(line)) is None:
         raise CollectorError(f"vmstat: unexpected line {line[:80]!r}")
-    return match.group(1), _value(match.group(1), match.group(2))
-
-
-def _value(field: str, text: str) -> float:
-    try:
-        return parse_float(text)
-    except ValueError as error:
-        raise CollectorError(f"vmstat: {field}: {error}") from error
+    return match.group(1), match.group(2)
 
 
 class VmStat:
@@ -87,10 +84,13 @@ class VmStat:
             and digits.isdigit()
         ):
             for index, metric in self._selected:
-                yield METRICS.single(metric, _value(names[index], numbers[index]))
+                yield METRICS.single(metric, parse_float(numbers[index]))
             return
         self._names = []
+        before = guard.skipped()
         yield from parse(text, self._fields)
+        if guard.skipped() > before:
+            return
         chosen = enumerate(names)
         self._selected = [
             (n, f"node_vmstat_{name}") for n, name in chosen if self._fields.search(name)

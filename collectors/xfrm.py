@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family
+from collectors.interface.sample import Family
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_uint
 
@@ -51,6 +51,7 @@ METRICS = Table(
 _NAMES = {f"Xfrm{key}": f"node_xfrm_{name}_packets_total" for key, name, _ in _COUNTERS}
 
 
+@guard.some
 def parse(text: str) -> Iterator[Family]:
     """Yield the counters of this kernel that node_exporter has too."""
     words = (line.split() for line in text.splitlines())
@@ -59,7 +60,7 @@ def parse(text: str) -> Iterator[Family]:
         try:
             yield METRICS.single(_NAMES[key], float(parse_uint(number)))
         except ValueError as error:
-            raise CollectorError(f"xfrm_stat: {key} {error}") from error
+            guard.skip(f"xfrm_stat: {key} {error}", _NAMES[key])
 
 
 class Xfrm:

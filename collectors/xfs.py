@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family
+from collectors.interface.sample import Family
 from collectors.shared import sysfs
 from collectors.shared.formats.numerals import parse_uint
 
@@ -79,6 +79,7 @@ METRICS = Table(
 )
 
 
+@guard.some
 def parse(text: str) -> Iterator[tuple[str, float]]:
     """Yield metrics and values. Lines that the kernel does not write are absent."""
     for line in text.splitlines():
@@ -88,7 +89,7 @@ def parse(text: str) -> Iterator[tuple[str, float]]:
             try:
                 yield f"node_xfs_{name}", float(parse_uint(word))
             except ValueError as error:
-                raise CollectorError(f"xfs: {key} {error}") from error
+                guard.skip(f"xfs: {key} {error}", f"node_xfs_{name}")
 
 
 class Xfs:
@@ -107,7 +108,7 @@ class Xfs:
                 if device == "stats"
                 else sysfs.content(f"{self._directory}/{device}/stats/stats")
             )
-            for name, value in dict(parse(text or "")).items():
+            for name, value in dict(guard.attempt(parse(text or ""))).items():
                 rows.setdefault(name, []).append(((device,), value))
         for name, samples in rows.items():
             yield METRICS.family(name, samples)

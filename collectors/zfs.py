@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -64,6 +64,7 @@ _INTEGERS = frozenset({"3", "4"})  # KSTAT_DATA_INT64 and _UINT64
 _UNUSUAL = re.compile(r"[^a-zA-Z0-9_]")
 
 
+@guard.some
 def parse_named(source: str, text: str) -> Iterator[tuple[str, str]]:
     """Yield names and data of integers, and `dataset_name`, from a file of lines `name type data`."""
     has_head = False
@@ -74,9 +75,10 @@ def parse_named(source: str, text: str) -> Iterator[tuple[str, str]]:
         elif len(words) == len(_HEAD) and (words[1] in _INTEGERS or words[0] == "dataset_name"):
             yield _UNUSUAL.sub("_", words[0]), words[2].strip()
     if not has_head:
-        raise CollectorError(f"{source}: no line `name type data`")
+        raise CollectorError(f"zfs: {source}: no line `name type data`")
 
 
+@guard.some
 def parse_io(text: str) -> Iterator[tuple[str, float]]:
     """Yield the numbers of a pool's file `io`: a line of names, and a line of values."""
     names: list[str] = []
@@ -86,14 +88,16 @@ def parse_io(text: str) -> Iterator[tuple[str, float]]:
             names = words
         elif names:
             for name, word in zip(names, words, strict=False):
-                yield _UNUSUAL.sub("_", name), _number("io", name, word)
+                if (value := _number("io", name, word)) is not None:
+                    yield _UNUSUAL.sub("_", name), value
 
 
-def _number(source: str, name: str, text: str) -> float:
+def _number(source: str, name: str, text: str) -> float | None:
     try:
         return float(parse_int(text))
     except ValueError as error:
-        raise CollectorError(f"{source}: {name[:40]} {error}") from error
+        guard.skip(f"zfs: {source}: {name[:40]} {error}")
+        return None
 
 
 class Zfs:
@@ -120,7 +124,7 @@ class Zfs:
 
     def _pool(self, pool: str) -> Iterator[tuple[str, tuple[str, ...], float]]:
         directory = self._directory / pool
-        for name, value in parse_io(host.read_optional(directory / "io") or ""):
+        for name, value in guard.attempt(parse_io(host.read_optional(directory / "io") or "")):
             yield f"node_zfs_zpool_{name}", (pool,), value
         state = (host.read_optional(directory / "state") or "").strip().lower()
         for known in _STATES if state else ():
@@ -131,16 +135,18 @@ class Zfs:
                 dataset = named.pop("dataset_name", "")
                 for name, text in named.items() if dataset else ():
                     key = pool, dataset
-                    yield f"node_zfs_zpool_dataset_{name}", key, _number(entry, name, text)
+                    if (number := _number(entry, name, text)) is not None:
+                        yield f"node_zfs_zpool_dataset_{name}", key, number
 
 
 def _named(source: str, text: str | None) -> Iterator[tuple[str, str]]:
-    return iter(()) if text is None else parse_named(source, text)
+    return iter(()) if text is None else guard.attempt(parse_named(source, text))
 
 
 def _numbers(source: str, text: str | None) -> Iterator[tuple[str, float]]:
     for name, data in _named(source, text):
-        yield name, _number(source, name, data)
+        if (value := _number(source, name, data)) is not None:
+            yield name, value
 
 
 ENTRY = Entry(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -94,12 +94,21 @@ def parse(text: str) -> Iterator[Family]:
     by_name: dict[str, dict[Zone, float]] = {}
     for line in text.splitlines():
         if line.startswith("Node"):
-            zone = _zone(line)
+            try:
+                zone = _zone(line)
+            except CollectorError as error:
+                zone = None
+                guard.skip(error)
             continue
         key, _, rest = line.strip().partition(" ")
         if zone is None or not (key in _NAMES or key == "protection:"):
             continue
-        for name, value in _readings(key, rest):
+        try:
+            readings = list(_readings(key, rest))
+        except CollectorError as error:
+            guard.skip(error)
+            continue
+        for name, value in readings:
             by_name.setdefault(name, {})[zone] = value
     if not by_name:
         raise CollectorError("zoneinfo: no zone in it")

@@ -70,11 +70,11 @@ class RuleInputs:
         slow = registry.slow(collectors)
         if not slow:
             scrape = self._runner.run(collectors)
-            return TickInputs(time, epoch, by_metric(scrape.families), scrape.failed)
+            return TickInputs(time, epoch, by_metric(scrape.families), scrape.incomplete)
         before = self._slow
         if not (reuse and slow <= before.collectors and time - before.time < _REUSE):
             scrape = self._runner.run(slow)
-            before = self._slow = _Slow(time, slow, scrape.families, scrape.failed)
+            before = self._slow = _Slow(time, slow, scrape.families, scrape.incomplete)
         scrape = self._runner.run(frozenset(collectors) - slow, beside=before.families)
-        failed = scrape.failed | before.failed
+        failed = scrape.incomplete | before.failed
         return TickInputs(time, epoch, by_metric(scrape.families), failed)

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple
 
 from agent.metric_names import candidates, families_of
+from agent.scrape.skiplog import SkipLog
 from agent.scrape.watcher import SourceWatcher
 from collectors import registry
+from collectors.interface import guard
+from collectors.interface.guard import Skipped
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import (
     Collector,
@@ -42,6 +45,14 @@ METRICS = Table(
         "",
         ("collector",),
     ),
+    Metric(
+        "node_scrape_collector_skipped_total",
+        "counter",
+        "Parts of a collector's source, such as a line or device, that it left out because they could not be read.",
+        "",
+        ("collector",),
+        node_exporter=False,
+    ),
 )
 
 log = logs.get(__name__)
@@ -60,6 +71,13 @@ class Scrape:
     """Collectors that could not read their source: their metrics are unknown, not absent."""
     absent: frozenset[str] = frozenset()
     """Collectors without a source on this machine: their metrics are absent."""
+    partly: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Collectors that left out parts of their source, and the metrics that may lack samples; empty: any of the collector's."""
+
+    @property
+    def incomplete(self) -> frozenset[str]:
+        """Return the collectors that could not read their source, or a part of it."""
+        return self.failed.union(self.partly)
 
 
 ScrapeMaker = Callable[[Iterable[Family]], Scrape]
@@ -76,6 +94,8 @@ class CollectorRun(NamedTuple):
     """Empty if it succeeded."""
     absent: bool
     """Whether this machine lacks its source."""
+    skipped: tuple[Skipped, ...] = ()
+    """What it left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +133,7 @@ class CollectorRunner:
         self._clashes: frozenset[str] = frozenset()
         self._had: set[str] = set()
         """The names of families with samples since the start."""
+        self._skips = SkipLog(collectors)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -175,7 +196,7 @@ class CollectorRunner:
     ) -> Scrape:
         results = {name: self._judge(name, result) for name, result in raw.items()}
         hosts = [o.families for name, o in results.items() if name not in self._deduplicating]
-        found, clashes = combine([beside, _accounts(results), *hosts])
+        found, clashes = combine([beside, _accounts(results, self._skips), *hosts])
         for name in self._deduplicating.keys() & results.keys():
             unique = self._deduplicating[name].without_duplicates(results[name].families, found)
             found, more = combine([unique], found)
@@ -191,6 +212,7 @@ class CollectorRunner:
                 n for n, judged in results.items() if judged.run.error and not judged.run.absent
             ),
             frozenset(n for n, judged in results.items() if judged.run.absent),
+            {n: _unread(judged.run.skipped) for n, judged in results.items() if judged.run.skipped},
         )
 
     def read(self, names: Collection[str]) -> tuple[Family, ...]:
@@ -226,15 +248,21 @@ class CollectorRunner:
 
     def _collect(self, name: str, collector: Collector) -> _CollectorResult:
         begin = self._clock()
+        skipped: list[Skipped] = []
 
         def result(
             error: str = "", families: tuple[Family, ...] = (), *, absent: bool = False
         ) -> _CollectorResult:
             end = self._clock()
-            return _CollectorResult(families, CollectorRun(end, end - begin, error, absent))
+            run = CollectorRun(end, end - begin, error, absent, tuple(skipped))
+            return _CollectorResult(families, run)
 
         try:
-            return result(families=tuple(collector.collect()))
+            with guard.collecting() as skipped:
+                families = tuple(collector.collect())
+            if skipped and not any(family.samples for family in families):
+                return result(skipped[0].reason)
+            return result(families=families)
         except SourceAbsentError as error:
             return result(str(error) or "absent", absent=True)
         except CollectorError as error:
@@ -252,6 +280,8 @@ class CollectorRunner:
             run = CollectorRun(self._clock(), result.seconds, error, absent=False)
             result = _CollectorResult((), run)
         self._runs[name] = run = result.run
+        if run.skipped:
+            self._skips.note(name, run.skipped, run.ended)
         if run.error != self._errors.get(name, ""):
             with self._lock:
                 self._report(name, run)
@@ -283,6 +313,12 @@ def _omits(collector: Collector) -> bool:
     return isinstance(collector, Omits) and bool([*collector.omissions()])
 
 
+def _unread(skipped: Iterable[Skipped]) -> frozenset[str]:
+    """Return the metrics that may lack samples; empty: any of the collector's."""
+    metrics = [part.metrics for part in skipped]
+    return frozenset().union(*metrics) if all(metrics) else frozenset()
+
+
 def combine(
     parts: Iterable[Iterable[Family]], before: Mapping[str, Family] = MappingProxyType({})
 ) -> tuple[dict[str, Family], frozenset[str]]:
@@ -311,12 +347,15 @@ def _succeeded(name: str, run: CollectorRun) -> bool:
     return not run.error or (run.absent and entry is not None and entry.optional)
 
 
-def _accounts(results: Mapping[str, _CollectorResult]) -> tuple[Family, ...]:
+def _accounts(results: Mapping[str, _CollectorResult], skips: SkipLog) -> tuple[Family, ...]:
     items = sorted(results.items())
     return (
         METRICS.family(
             "node_scrape_collector_duration_seconds",
             (((name,), round(result.run.seconds, 9)) for name, result in items),
+        ),
+        METRICS.family(
+            "node_scrape_collector_skipped_total", skips.rows(name for name, _ in items)
         ),
         METRICS.family(
             "node_scrape_collector_success",

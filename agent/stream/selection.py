@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
 from agent.metric_names import PREFIX, candidates
-from collectors.interface.sample import Family, Labels
+from collectors.interface.sample import Family, Labels, Sample
 from plimsoll.text import one_line
 from wire.codec import LONGEST_CAUSE, Snapshot
 from wire.patterns import Patterns
@@ -16,18 +16,22 @@ _MOST_CAUSES = 4
 
 
 def select(
-    families: Iterable[Family], metrics: Sequence[str], unread: Container[str] = ()
+    families: Iterable[Family],
+    metrics: Sequence[str],
+    unread: Container[str] = (),
+    partly: Container[str] = (),
 ) -> Snapshot:
     """Return the value of each metric with a single sample; metrics with several samples are counted, others are absent.
 
-    `unread`: metrics whose source could not be read; without a value they are unknown. A value has a cause if series
+    `unread`: metrics whose source could not be read; without a value they are unknown. `partly`: metrics that may lack samples:
+    of these, a single sample with labels is not the only one, so the value is unknown too. A value has a cause if series
     `<metric>_cause` are above 0.
     """
     metrics_by_series: dict[str, list[str]] = {}
     for metric in metrics:
         for name in candidates(metric):
             metrics_by_series.setdefault(name, []).append(metric)
-    values_by_metric: dict[str, list[float]] = {}
+    found: dict[str, list[Sample]] = {}
     causes_by_metric: dict[str, list[tuple[float, str]]] = {}
     for family in families:
         if family.name.endswith(CAUSE):
@@ -41,17 +45,21 @@ def select(
             continue
         for sample in family.samples:
             for metric in metrics_by_series.get(sample.name, ()):
-                values_by_metric.setdefault(metric, []).append(sample.value)
+                found.setdefault(metric, []).append(sample)
+    values = {
+        metric: samples[0].value
+        for metric, samples in found.items()
+        if len(samples) == 1 and not (samples[0].labels and metric in partly)
+    }
+    several = {metric: len(samples) for metric, samples in found.items() if len(samples) > 1}
     return Snapshot(
-        {metric: values[0] for metric, values in values_by_metric.items() if len(values) == 1},
-        {metric: len(values) for metric, values in values_by_metric.items() if len(values) > 1},
-        frozenset(
-            metric for metric in metrics if metric not in values_by_metric and metric in unread
-        ),
+        values,
+        several,
+        frozenset(m for m in metrics if m not in values and m not in several and m in unread),
         {
             metric: _cause(causes)
             for metric, causes in causes_by_metric.items()
-            if causes and len(values_by_metric.get(metric, ())) == 1
+            if causes and metric in values
         },
     )
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from agent.metric_names import PREFIX, candidates, similar
 from agent.rule_results import RuleResults
-from agent.scrape.runner import CollectorRunner
+from agent.scrape.runner import CollectorRunner, Scrape
 from agent.scrape.watcher import Watch
 from agent.stream.selection import matching, select
 from collectors.interface.sample import Family, NodeEvent, PermanentProblem
@@ -62,7 +62,8 @@ class SnapshotReader:
         unread: set[str] = set()
         if scrape.failed:
             unread = {m for m in metrics if scrape.failed & self._runner.serving([m])}
-        collected = select(scrape.families, metrics, unread)
+        partly = self._partly(metrics, scrape) if scrape.partly else frozenset()
+        collected = select(scrape.families, metrics, unread | partly, partly)
         if self._recorded is None:
             return self._with_never_had(collected, metrics)
         # A recorded value must not replace an operator's file that cannot be read at the moment.
@@ -116,6 +117,15 @@ class SnapshotReader:
         """End problems that a person acknowledged."""
         for finder in self._runner.finds_problems:
             finder.acknowledge(times)
+
+    def _partly(self, metrics: Sequence[str], scrape: Scrape) -> frozenset[str]:
+        """Return those of the metrics that may lack samples, because collectors left out parts of their source."""
+        return frozenset(
+            metric
+            for metric in metrics
+            for collector in scrape.partly.keys() & self._runner.serving([metric])
+            if not (named := scrape.partly[collector]) or not named.isdisjoint(candidates(metric))
+        )
 
     def _all(self) -> list[Family]:
         families = self._runner.run().families

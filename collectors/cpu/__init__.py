@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from collectors.cpu import cpuinfo
 from collectors.cpu.cpuinfo import CpuLibrary
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -66,6 +66,8 @@ METRICS = Table(
     *cpuinfo.METRICS,
 )
 
+_SECONDS = ("node_cpu_seconds_total", "node_cpu_guest_seconds_total")
+_INFO = tuple(metric.name for metric in cpuinfo.METRICS)
 _USER_HZ = 100  # the kernel's unit in user space, independent of its tick
 _MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _GUEST_MODES = ("user", "nice")  # guest time is included in these modes too
@@ -108,25 +110,25 @@ class Options:
 
 def parse_stat(text: str) -> dict[int, Ticks]:
     """Return times by CPU number, from <procfs>/stat."""
-    by_cpu: dict[int, Ticks] = {}
-    for line in text.splitlines():
-        if not line.startswith("cpu"):
-            continue
-        first, *fields = line.split()
-        if (number := first[3:]).isdigit() and len(first) <= _LONGEST_NAME:
-            by_cpu[int(number)] = _ticks(first, fields)
+    lines = [line for line in text.splitlines() if line.startswith("cpu") and line[3:4] != " "]
+    by_cpu = dict(guard.readable(lines, _ticks, *_SECONDS))
     if not by_cpu:
         raise CollectorError("stat: no CPU in it")
     return by_cpu
 
 
-def _ticks(cpu: str, fields: list[str]) -> Ticks:
+def _ticks(line: str) -> tuple[int, Ticks]:
+    """Return a CPU's number and times."""
+    first, *fields = line.split()
+    number = first[3:]
+    if not number.isascii() or not number.isdigit() or len(first) > _LONGEST_NAME:
+        raise CollectorError(f"stat: no CPU {first[:40]!r}")
     if len(fields) <= _IDLE:
-        raise CollectorError(f"stat: {cpu} has only {len(fields)} times")
+        raise CollectorError(f"stat: {first} has only {len(fields)} times")
     try:
-        return parse_uints(fields)
+        return int(number), parse_uints(fields)
     except ValueError as error:
-        raise CollectorError(f"stat: {cpu}: {error}") from error
+        raise CollectorError(f"stat: {first}: {error}") from error
 
 
 def advance(before: Mapping[int, Ticks], now: Mapping[int, Ticks]) -> dict[int, Ticks]:
@@ -200,7 +202,8 @@ class CpuStates:
         if online is None:
             states = {cpu: sysfs.number(path) for cpu, path in switches.items()}
             return [((cpu,), float(state)) for cpu, state in states.items() if state is not None]
-        running = set(parse_cpu_list(online))
+        if (running := _cpu_list(online, "node_cpu_online")) is None:
+            return []
         return [((cpu,), float(int(cpu) in running)) for cpu in switches]
 
     def core_throttles(self) -> Rows:
@@ -236,6 +239,15 @@ def _plan(directory: str, cpus: sysfs.Listing, online: str | None) -> _Plan:
     return _Plan(cpus, online, switches, cores, packages)
 
 
+def _cpu_list(text: str, metric: str) -> set[int] | None:
+    """Return the CPUs of a list; None if it cannot be read."""
+    try:
+        return set(parse_cpu_list(text))
+    except CollectorError as error:
+        guard.skip(error, metric)
+        return None
+
+
 def _counts(
     paths: Mapping[tuple[str, str], str] | Mapping[tuple[str], str],
 ) -> Iterator[tuple[Sequence[str], float]]:
@@ -258,13 +270,16 @@ class Cpu:
     def collect(self) -> Iterator[Family]:
         """Read the sources now."""
         if self._options.wants_info:
-            yield from self._info()
+            try:
+                yield from self._info()
+            except CollectorError as error:
+                guard.skip(error, *_INFO)
         self._times = advance(self._times, parse_stat(host.read(self._procfs / "stat")))
         yield from seconds(self._times, guest=self._options.cpu_guest)
-        isolated = parse_cpu_list(sysfs.attribute(self._isolated) or "")
+        isolated = _cpu_list(sysfs.attribute(self._isolated) or "", "node_cpu_isolated")
         self._states.look()
         for name, rows in (
-            ("node_cpu_isolated", [((str(cpu),), 1.0) for cpu in isolated]),
+            ("node_cpu_isolated", [((str(cpu),), 1.0) for cpu in isolated or ()]),
             ("node_cpu_package_throttles_total", self._states.package_throttles()),
             ("node_cpu_core_throttles_total", self._states.core_throttles()),
             ("node_cpu_online", self._states.online()),

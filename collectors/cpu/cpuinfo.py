@@ -5,7 +5,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
 from collectors.shared.formats.numerals import parse_float
@@ -36,6 +36,7 @@ METRICS = Table(
     Metric("node_cpu_bug_info", "gauge", _FEATURE.format("bugs"), _SOURCE, ("bug",)),
 )
 
+_MOST_HERTZ = 1e12
 Block = dict[str, str]
 """The `key : value` lines of one CPU."""
 
@@ -116,19 +117,26 @@ def info(cpus: list[Block]) -> Family:
 
 def frequency(cpus: list[Block]) -> Iterator[Family]:
     """Return the frequency of each CPU whose block has one."""
-    try:
-        rows = [
-            (
-                [cpu.get(key, "") for key in _PLACE],
-                parse_float(cpu["cpu MHz"].removesuffix("MHz")) * 1e6,
-            )
-            for cpu in cpus
-            if "cpu MHz" in cpu
-        ]
-    except ValueError as error:
-        raise CollectorError(f"cpuinfo: cpu MHz: {error}") from error
+    rows: list[tuple[list[str], float]] = []
+    for cpu in cpus:
+        if "cpu MHz" not in cpu:
+            continue
+        try:
+            hertz = _hertz(cpu["cpu MHz"])
+        except ValueError as error:
+            guard.skip(f"cpuinfo cpu MHz: {error}", "node_cpu_frequency_hertz")
+            continue
+        rows.append(([cpu.get(key, "") for key in _PLACE], hertz))
     if rows:
         yield METRICS.family("node_cpu_frequency_hertz", rows)
+
+
+def _hertz(megahertz: str) -> float:
+    """Return a frequency. Raises ValueError."""
+    value = parse_float(megahertz.removesuffix("MHz")) * 1e6
+    if not 0 <= value < _MOST_HERTZ:
+        raise ValueError(f"no frequency: {megahertz[:40]!r}")
+    return value
 
 
 def features(cpus: list[Block], field: str, include: str) -> Iterator[Family]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from collectors.diskstats import diskinfo
 from collectors.diskstats.diskinfo import Disk
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family, MetricType
@@ -105,15 +105,19 @@ class Line(NamedTuple):
     numbers: list[int]
 
 
+@guard.some
 def parse(text: str, ignores: Callable[[str], bool]) -> Iterator[Line]:
     """Yield the lines of devices that are not ignored."""
     for line in filter(None, text.split("\n")):
         match line.split():
             case [major, minor, device, *columns]:
                 if len(columns) >= _ALWAYS and not ignores(device):
-                    yield _line(device, [major, minor, *columns])
+                    try:
+                        yield _line(device, [major, minor, *columns])
+                    except CollectorError as error:
+                        guard.skip(error)
             case _:
-                raise CollectorError(f"diskstats: unexpected line {line[:80]!r}")
+                guard.skip(f"diskstats: unexpected line {line[:80]!r}")
 
 
 def _line(device: str, fields: list[str]) -> Line:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from collectors.ethtool.driverinfo import Driver, Ioctl, Link, Modes, Questions
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import CollectorError, Family
@@ -205,7 +205,10 @@ class Ethtool:
         try:
             with self._connect() as kernel:
                 for device in devices:
-                    _query(kernel, device, families)
+                    try:
+                        _query(kernel, device, families)
+                    except OSError as error:
+                        guard.skip(f"ethtool: {device}: {error}")
         except OSError as error:
             raise CollectorError(f"ethtool: {error}") from error
         return iter(families)

@@ -4,9 +4,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from collectors.gpu import nvml
 from collectors.gpu.gpudevices import Device, GpuReading, Gpus
+from collectors.interface import guard
 from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
@@ -168,6 +170,7 @@ METRICS = Table(
     ),
 )
 _MEBIBYTE = 1 << 20
+_MOST_MEBIBYTES, _MOST_ROWS, _MOST_XID = 1 << 24, 1 << 24, 1 << 20
 _RETRY_SECONDS = 60.0
 
 log = logs.get(__name__)
@@ -177,6 +180,9 @@ log = logs.get(__name__)
 class _Field:
     metric: str
     value: Callable[[GpuReading], float | None]
+    most: float = float(1 << 63)
+    """A higher value, or one below `least`, is impossible: the driver answers so for what it does not know."""
+    least: float = 0.0
 
 
 def _mebibytes(amount: int | None) -> int | None:
@@ -192,28 +198,30 @@ def _link_error(kind: str) -> Callable[[GpuReading], float | None]:
 
 
 _FIELDS: Sequence[_Field] = (
-    _Field("DCGM_FI_DEV_GPU_UTIL", lambda r: r.gpu_percent),
-    _Field("DCGM_FI_DEV_MEM_COPY_UTIL", lambda r: r.memory_percent),
-    _Field("DCGM_FI_DEV_FB_TOTAL", lambda r: _mebibytes(r.memory_total_bytes)),
-    _Field("DCGM_FI_DEV_FB_USED", lambda r: _mebibytes(r.memory_used_bytes)),
-    _Field("DCGM_FI_DEV_FB_FREE", lambda r: _mebibytes(r.memory_free_bytes)),
-    _Field("DCGM_FI_DEV_FB_RESERVED", lambda r: _mebibytes(r.memory_reserved_bytes)),
-    _Field("DCGM_FI_DEV_GPU_TEMP", lambda r: r.celsius),
-    _Field("DCGM_FI_DEV_MEMORY_TEMP", lambda r: r.memory_celsius),
-    _Field("DCGM_FI_DEV_POWER_USAGE", lambda r: r.watts),
+    _Field("DCGM_FI_DEV_GPU_UTIL", lambda r: r.gpu_percent, 100),
+    _Field("DCGM_FI_DEV_MEM_COPY_UTIL", lambda r: r.memory_percent, 100),
+    _Field("DCGM_FI_DEV_FB_TOTAL", lambda r: _mebibytes(r.memory_total_bytes), _MOST_MEBIBYTES),
+    _Field("DCGM_FI_DEV_FB_USED", lambda r: _mebibytes(r.memory_used_bytes), _MOST_MEBIBYTES),
+    _Field("DCGM_FI_DEV_FB_FREE", lambda r: _mebibytes(r.memory_free_bytes), _MOST_MEBIBYTES),
+    _Field(
+        "DCGM_FI_DEV_FB_RESERVED", lambda r: _mebibytes(r.memory_reserved_bytes), _MOST_MEBIBYTES
+    ),
+    _Field("DCGM_FI_DEV_GPU_TEMP", lambda r: r.celsius, 250, -100),
+    _Field("DCGM_FI_DEV_MEMORY_TEMP", lambda r: r.memory_celsius, 250, -100),
+    _Field("DCGM_FI_DEV_POWER_USAGE", lambda r: r.watts, 100_000),
     _Field("DCGM_FI_DEV_ECC_SBE_VOL_TOTAL", lambda r: r.corrected_errors),
     _Field("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", lambda r: r.uncorrected_errors),
     _Field("DCGM_FI_DEV_ECC_SBE_AGG_TOTAL", lambda r: r.lifetime_corrected_errors),
     _Field("DCGM_FI_DEV_ECC_DBE_AGG_TOTAL", lambda r: r.lifetime_uncorrected_errors),
     _Field("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", lambda r: r.throttle_reasons),
-    _Field("DCGM_FI_DEV_GPU_RECOVERY_ACTION", lambda r: r.recovery_action),
-    _Field("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", lambda r: r.remapped_corrected),
-    _Field("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", lambda r: r.remapped_uncorrected),
-    _Field("DCGM_FI_DEV_ROW_REMAP_PENDING", lambda r: r.remap_pending),
-    _Field("DCGM_FI_DEV_ROW_REMAP_FAILURE", lambda r: r.remap_failed),
-    _Field("DCGM_FI_DEV_RETIRED_SBE", lambda r: r.retired_single),
-    _Field("DCGM_FI_DEV_RETIRED_DBE", lambda r: r.retired_double),
-    _Field("DCGM_FI_DEV_RETIRED_PENDING", lambda r: r.retired_pending),
+    _Field("DCGM_FI_DEV_GPU_RECOVERY_ACTION", lambda r: r.recovery_action, 1000),
+    _Field("DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS", lambda r: r.remapped_corrected, _MOST_ROWS),
+    _Field("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", lambda r: r.remapped_uncorrected, _MOST_ROWS),
+    _Field("DCGM_FI_DEV_ROW_REMAP_PENDING", lambda r: r.remap_pending, 1),
+    _Field("DCGM_FI_DEV_ROW_REMAP_FAILURE", lambda r: r.remap_failed, 1),
+    _Field("DCGM_FI_DEV_RETIRED_SBE", lambda r: r.retired_single, _MOST_ROWS),
+    _Field("DCGM_FI_DEV_RETIRED_DBE", lambda r: r.retired_double, _MOST_ROWS),
+    _Field("DCGM_FI_DEV_RETIRED_PENDING", lambda r: r.retired_pending, 1),
     *(_Field(f"DCGM_FI_DEV_{cause}_VIOLATION", _violation(cause)) for cause in _CAUSES),
     *(
         _Field(f"DCGM_FI_DEV_NVLINK_{kind}_ERROR_COUNT_TOTAL", _link_error(kind))
@@ -222,7 +230,17 @@ _FIELDS: Sequence[_Field] = (
 )
 
 
+_XIDS = ("DCGM_FI_DEV_XID_ERRORS", "DCGM_EXP_XID_ERRORS_COUNT")
 _Row = tuple[tuple[str, ...], float]
+
+
+@cache
+def _metrics_of(function: str) -> tuple[str, ...]:
+    """Return the metrics that a query of NVML yields; the recovery action is one of its field values."""
+    sources = {f"NVML: {function}"}
+    if function == "nvmlDeviceGetFieldValues":
+        sources.add("NVML: NVML_FI_DEV_GET_GPU_RECOVERY_ACTION")
+    return tuple(metric.name for metric in METRICS if metric.source in sources)
 
 
 class Gpu:
@@ -265,11 +283,14 @@ class Gpu:
             self._by_device = {device: self._labels(device, gpus.driver) for device in devices}
         labels = self._by_device
         for field in _FIELDS:
-            rows = [
-                (labels[device], value)
-                for device, reading in readings.items()
-                if (value := field.value(reading)) is not None
-            ]
+            rows: list[_Row] = []
+            for device, reading in readings.items():
+                if (value := field.value(reading)) is None:
+                    continue
+                if field.least <= value <= field.most:
+                    rows.append((labels[device], value))
+                else:
+                    guard.skip(f"gpu {field.metric}: impossible value {value}", field.metric)
             if rows:
                 yield self._family(field.metric, rows)
         links = [
@@ -317,9 +338,13 @@ class Gpu:
         troubles: dict[Device, str] = {}
         for device in devices:
             try:
-                readings[device] = gpus.read(device)
+                reading = readings[device] = gpus.read(device)
             except CollectorError as error:
                 troubles[device] = str(error)
+                guard.skip(f"gpu {device.index}: {error}")
+                continue
+            for function, text in reading.failed.items():
+                guard.skip(f"gpu {function}: {device.uuid}: {text}", *_metrics_of(function))
         for device, trouble in troubles.items():
             if self._troubles.get(device) != trouble:
                 log.warning("GPU does not answer", gpu=device.uuid, reason=trouble)
@@ -330,6 +355,9 @@ class Gpu:
 
     def _errors(self, gpus: Gpus, labels: Mapping[Device, tuple[str, ...]]) -> Iterator[Family]:
         for xid in gpus.xids():
+            if not 0 <= xid.code < _MOST_XID:
+                guard.skip(f"gpu XID: impossible code {xid.code}", *_XIDS)
+                continue
             self._xids[xid.uuid, xid.code] += 1
             self._last_xid[xid.uuid] = xid.code
         by_uuid = {device.uuid: texts for device, texts in labels.items()}

@@ -59,6 +59,8 @@ class GpuReading:
     """NVLink errors of all links by kind."""
     links: Mapping[int, bool] = field(default_factory=dict)
     """NVLinks by number, and whether each is up."""
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Queries that failed although the model may have the value, and why."""
 
 
 class Xid(NamedTuple):
@@ -80,11 +82,11 @@ class Gpus(Protocol):
         ...
 
     def devices(self) -> Sequence[Device]:
-        """Return all GPUs."""
+        """Return all GPUs, also those that were lost since they were found. One that was never found is left out."""
         ...
 
     def read(self, device: Device) -> GpuReading:
-        """Return the readings of one GPU."""
+        """Return the readings of one GPU. Raises CollectorError also if it is lost, or nothing can be read of it."""
         ...
 
     def xids(self) -> Sequence[Xid]:

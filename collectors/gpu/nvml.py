@@ -3,13 +3,20 @@
 import contextlib
 import importlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from collectors.gpu.gpudevices import Device, GpuReading, Gpus, Xid
+from collectors.interface import guard
 from collectors.interface.sample import CollectorError, SourceAbsentError
+from plimsoll import logs
 
-# Values of nvmlReturn_t for a query that this device, driver or user does not support.
-_NOT_TOLD = frozenset({3, 4, 6, 13, 14, 21, 22, 25, 26})
+# Values of nvmlReturn_t for a query that this device, driver or user does not support; 2: it has no such link or part.
+_NOT_TOLD = frozenset({2, 3, 4, 6, 13, 14, 21, 22, 25, 26})
+_INVALID_ARGUMENT = 2
+_TIMEOUT = 10
+_LOST = frozenset({15, 16})  # the GPU fell off the bus; it must be reset
+_UNINITIALIZED = 1
 _NO_DRIVER = frozenset({9, 12})  # not loaded; library not found
 _OK = 0
 _MILLIWATTS = 1000
@@ -31,6 +38,7 @@ _POLICIES = {
 }
 _UNSIGNED_INT = 1
 """nvmlValueType_t: `uiVal`; 2 and 3 are `ulVal` and `ullVal`."""
+log = logs.get(__name__)
 _MOST_XIDS = 1000  # at once: a broken GPU can report errors faster than they are read
 
 
@@ -54,20 +62,57 @@ class Nvml:
     def __init__(self, library: Any) -> None:
         self._nvml = library
         self._handles: dict[Device, Any] = {}
+        self._missing: dict[int, str] = {}
+        self._lost: set[Device] = set()
+        self._failed: dict[str, str] | None = None
+        self._answers = 0
         self.driver = _text(self._query("nvmlSystemGetDriverVersion"))
-        self._find(self._query("nvmlDeviceGetCount") or 0)
-        self._events = self._watch()
+        self._events: Any = self._query("nvmlEventSetCreate")
+        self._count = 0
+        self.devices()
 
     def devices(self) -> Sequence[Device]:
-        """Return all GPUs."""
+        """Return all GPUs, also those that were lost since they were found. One that was never found is left out."""
         count = self._query("nvmlDeviceGetCount") or 0
-        if count != len(self._handles):
-            self._find(count)
-        return tuple(self._handles)
+        if count != self._count:
+            self._count, self._handles, self._lost = count, {}, set()
+            self._missing = dict.fromkeys(range(count), "")
+        for index in list(self._missing):
+            self._find(index)
+        for index, trouble in self._missing.items():
+            if trouble:
+                guard.skip(f"gpu {index}: {trouble}")
+        return tuple(sorted(self._handles, key=lambda device: device.index))
 
     def read(self, device: Device) -> GpuReading:
-        """Return the readings of one GPU."""
-        handle, nvml = self._handles[device], self._nvml
+        """Return the readings of one GPU. Raises CollectorError also if it is lost, or nothing can be read of it."""
+        self._failed, self._answers = {}, 0
+        try:
+            handle = self._recovered(device) if device in self._lost else self._handles[device]
+            reading = self._reading(handle)
+            if self._failed and not self._answers:
+                raise CollectorError(next(iter(self._failed.values())))
+            return replace(reading, failed=self._failed)
+        except _LostError:
+            self._lost.add(device)
+            raise
+        finally:
+            self._failed = None
+
+    def _recovered(self, device: Device) -> Any:
+        """Return the new handle of a GPU that was lost, which may have been reset. Raises CollectorError if it is still lost."""
+        self._failed = None
+        handle = self._query("nvmlDeviceGetHandleByIndex", device.index)
+        if handle is None or _text(self._query("nvmlDeviceGetUUID", handle)) != device.uuid:
+            raise CollectorError("NVML: the GPU was lost, and another one has its index")
+        self._handles[device] = handle
+        self._lost.discard(device)
+        self._watch(handle)
+        self._failed = {}
+        return handle
+
+    def _reading(self, handle: Any) -> GpuReading:
+        nvml = self._nvml
         utilization = self._query("nvmlDeviceGetUtilizationRates", handle)
         memory = self._query("nvmlDeviceGetMemoryInfo", handle, nvml.nvmlMemory_v2)
         if memory is None:  # a driver before 510, whose `used` includes reserved memory
@@ -139,10 +184,14 @@ class Nvml:
         """Return the state of each NVLink that the GPU has."""
         found = {}
         for link in range(getattr(self._nvml, "NVML_NVLINK_MAX_LINKS", 0)):
-            state = self._query("nvmlDeviceGetNvLinkState", handle, link)
-            if state is None:
-                break  # no further links
-            found[link] = bool(state)
+            try:
+                found[link] = bool(self._nvml.nvmlDeviceGetNvLinkState(handle, link))
+                self._answers += 1
+            except self._nvml.NVMLError as error:
+                if error.value in _NOT_TOLD - {_INVALID_ARGUMENT}:
+                    break  # no links
+                if error.value != _INVALID_ARGUMENT:  # this link does not exist; others may
+                    self._fail("nvmlDeviceGetNvLinkState", error)
         return found
 
     def _fields(self, handle: Any, names: Sequence[str]) -> dict[str, int]:
@@ -168,8 +217,10 @@ class Nvml:
         while self._events is not None and len(found) < _MOST_XIDS:
             try:
                 event = self._nvml.nvmlEventSetWait_v2(self._events, 0)
-            except self._nvml.NVMLError:
-                break  # timeout: no more events; or a GPU is lost, which its readings show as well
+            except self._nvml.NVMLError as error:
+                if error.value != _TIMEOUT:  # a GPU is lost; a new set has those that are not
+                    self._watch_all()
+                break
             found.append(Xid(self._uuid(event.device), event.eventData))
         return found
 
@@ -178,30 +229,45 @@ class Nvml:
         with contextlib.suppress(self._nvml.NVMLError):
             self._nvml.nvmlShutdown()
 
-    def _find(self, count: int) -> None:
-        handles: dict[Device, Any] = {}
-        for index in range(count):
+    def _find(self, index: int) -> None:
+        """Look for a GPU; one that does not answer stays missing."""
+        try:
             handle = self._query("nvmlDeviceGetHandleByIndex", index)
             if handle is None:
-                continue  # belongs to another user
-            device = Device(
-                index,
-                _text(self._query("nvmlDeviceGetUUID", handle)),
-                _text(getattr(self._query("nvmlDeviceGetPciInfo", handle), "busId", None)),
-                _text(self._query("nvmlDeviceGetName", handle)),
-                _whole(self._query("nvmlDeviceGetMinorNumber", handle)),
-            )
-            handles[device] = handle
-        self._handles = handles
+                self._missing[index] = ""  # belongs to another user
+                return
+            uuid = _text(self._query("nvmlDeviceGetUUID", handle))
+        except CollectorError as error:
+            if str(error) != self._missing[index]:
+                log.warning("GPU does not answer", gpu=index, reason=str(error))
+            self._missing[index] = str(error)
+            return
+        device = Device(
+            index,
+            uuid,
+            _text(getattr(self._optional("nvmlDeviceGetPciInfo", handle), "busId", None)),
+            _text(self._optional("nvmlDeviceGetName", handle)),
+            _whole(self._optional("nvmlDeviceGetMinorNumber", handle)),
+        )
+        del self._missing[index]
+        self._handles[device] = handle
+        self._watch(handle)
 
-    def _watch(self) -> Any:
-        """Return an event set; None if the GPUs report no errors."""
+    def _watch(self, handle: Any) -> None:
+        """Have the errors of a GPU reported, if it reports any."""
         xid = self._nvml.nvmlEventTypeXidCriticalError
-        events = self._query("nvmlEventSetCreate")
-        for handle in self._handles.values() if events is not None else ():
-            if (self._query("nvmlDeviceGetSupportedEventTypes", handle) or 0) & xid:
-                self._query("nvmlDeviceRegisterEvents", handle, xid, events)
-        return events
+        if self._events is not None and (
+            (self._optional("nvmlDeviceGetSupportedEventTypes", handle) or 0) & xid
+        ):
+            self._optional("nvmlDeviceRegisterEvents", handle, xid, self._events)
+
+    def _watch_all(self) -> None:
+        """Begin with a new event set, of all GPUs that are not lost."""
+        self._optional("nvmlEventSetFree", self._events)
+        self._events = self._optional("nvmlEventSetCreate")
+        for device, handle in self._handles.items():
+            if device not in self._lost:
+                self._watch(handle)
 
     def _uuid(self, handle: Any) -> str:
         """Return the uuid of a GPU, which may be lost: its last errors still count."""
@@ -210,16 +276,38 @@ class Nvml:
         except CollectorError:
             return ""
 
+    def _optional(self, function: str, *arguments: Any) -> Any:
+        """Return the library's answer, or None if there is none for whatever reason."""
+        try:
+            return self._query(function, *arguments)
+        except CollectorError:
+            return None
+
     def _query(self, function: str, *arguments: Any) -> Any:
-        """Return the library's answer, or None if the query is not supported, or newer than the library."""
+        """Return the library's answer, or None if the query is not supported, newer than the library, or one that failed in `read`."""
         if not hasattr(self._nvml, function):
             return None
         try:
-            return getattr(self._nvml, function)(*arguments)
+            answer = getattr(self._nvml, function)(*arguments)
         except self._nvml.NVMLError as error:
-            if error.value in _NOT_TOLD:
-                return None
-            raise CollectorError(f"NVML: {function}: {error}") from error
+            if error.value not in _NOT_TOLD:
+                self._fail(function, error)
+            return None
+        self._answers += 1
+        return answer
+
+    def _fail(self, function: str, error: Any) -> None:
+        """Note a query that failed while a GPU is read. Raises CollectorError for others, and if the GPU is lost."""
+        text = f"NVML: {function}: {error}"
+        if error.value in _LOST:
+            raise _LostError(text) from error
+        if self._failed is None or error.value == _UNINITIALIZED:
+            raise CollectorError(text) from error
+        self._failed[function] = text
+
+
+class _LostError(CollectorError):
+    """A GPU does not answer until it is reset."""
 
 
 def _part(answer: Any, name: str) -> int | None:

@@ -45,6 +45,11 @@ def read(path: Path) -> str:
     return _text(path, FILES.read)
 
 
+def read_names(path: Path) -> str:
+    """Return a file's text like `read`; bytes that are not UTF-8 become surrogates, so that names in it can be used as paths."""
+    return _text(path, FILES.read, "surrogateescape")
+
+
 def read_once(path: Path) -> str:
     """Return a file's text like `read`, for a file that is short-lived or not read again: it is not kept open."""
     return _text(path, kernelfiles.read_once)
@@ -58,9 +63,9 @@ def read_optional(path: Path) -> str | None:
         return None
 
 
-def _text(path: Path, content: Callable[[str], bytes]) -> str:
+def _text(path: Path, content: Callable[[str], bytes], errors: str = "replace") -> str:
     try:
-        return content(str(path)).decode("utf-8", "replace")
+        return content(str(path)).decode("utf-8", errors)
     except OSError as error:
         kind = SourceAbsentError if error.errno in _ABSENT else CollectorError
         raise kind(f"{path}: {error.strerror}") from error

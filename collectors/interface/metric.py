@@ -85,7 +85,7 @@ class Table:
         metric, _ = self._found(name)
         if len(values) != len(metric.labels):
             raise UncataloguedError(f"{metric.name} has the labels {metric.labels}, not {values}")
-        return tuple(zip(metric.labels, values, strict=True))
+        return tuple(zip(metric.labels, map(shown, values), strict=True))
 
     def _look_up(self, name: str) -> tuple[Metric, str] | None:
         """Return a row and its HELP with the placeholder filled in."""
@@ -100,7 +100,16 @@ class Table:
 def _present(metric: Metric, labels: Mapping[str, str]) -> Labels:
     if not labels.keys() <= set(metric.labels):
         raise UncataloguedError(f"{metric.name} has the labels {metric.labels}, not {[*labels]}")
-    return tuple((label, labels[label]) for label in metric.labels if label in labels)
+    return tuple((label, shown(labels[label])) for label in metric.labels if label in labels)
+
+
+def shown(name: str) -> str:
+    """Return a name with U+FFFD for bytes that are not UTF-8, which are surrogates in it (`surrogateescape`)."""
+    return (
+        name
+        if name.isascii()
+        else name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    )
 
 
 def _compile(template: str) -> re.Pattern[str]:

@@ -41,18 +41,30 @@ ACTIONS: Mapping[int, tuple[XidAction, str]] = {
 }
 """Code to action and meaning."""
 _LINE = re.compile(
-    r"NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?\): ([0-9]{1,4}),"
+    r"NVRM: Xid \(PCI:([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?"
+    r"(?: GPU-I:[0-9a-fA-F]+)?(?: [A-Z]+-[A-Z]+:[0-9a-fA-F]+)*\): ([0-9]{1,4})(?:,|$)"
 )
+_SWITCH = re.compile(
+    r"nvidia-nvswitch[0-9]+: SXid \(PCI:([0-9a-fA-F]{4,8}):([0-9a-fA-F]{2}):([0-9a-fA-F]{2})(?:\.[0-7])?\): ([0-9]{5}),"
+)
+"""SXid errors of NVSwitches: https://docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide"""
+_LEAST_SXID = 10_000
+"""Codes of NVSwitches begin here."""
 
 
 def action(code: int) -> XidAction:
     """Return what ends an error."""
+    if code >= _LEAST_SXID:
+        return XidAction.INVESTIGATE
     return ACTIONS[code][0] if code in ACTIONS else XidAction.UNKNOWN
 
 
 def parse(text: str) -> tuple[str, int] | None:
-    """Return the GPU's PCI bus id, as NVML and dcgm-exporter write it, and the code in a record of the kernel's log, if it is one."""
-    if (found := _LINE.match(text)) is None:
+    """Return the GPU's PCI bus id, as NVML and dcgm-exporter write it, and the code in a record of the kernel's log, if it is one.
+
+    Errors of a MIG instance are those of its GPU. Of an NVSwitch (SXid), the bus id is the switch's.
+    """
+    if (found := _LINE.match(text) or _SWITCH.match(text)) is None:
         return None
     domain, bus, device, code = found.groups()
     return f"{domain.zfill(8)}:{bus}:{device}.0".upper(), int(code)

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.resctrl.formats import Cell, ControlGroup, Group, Reading, parse_reading
+from collectors.resctrl.formats import Cell, ControlGroup, Group, Reading, Unread, parse_reading
 from collectors.shared import sysfs
 from collectors.shared.formats.numerals import parse_hex, parse_uint
 
@@ -32,6 +32,7 @@ class _File(NamedTuple):
     path: str
 
 
+@guard.some
 def parse_schemata(text: str) -> Iterator[tuple[str, str, int]]:
     """Yield resource, domain and value of each limit: `L3:0=fffff;1=3c0`, `MB:0=100;1=  20`."""
     for line in text.splitlines():
@@ -39,12 +40,14 @@ def parse_schemata(text: str) -> Iterator[tuple[str, str, int]]:
         if limits.strip() == "uninitialized":
             continue  # about to become a pseudo-locked region
         base = parse_hex if resource.startswith(_CACHES) else parse_uint
-        for limit in limits.split(";"):
-            domain, _, value = limit.partition("=")
-            try:
-                yield resource, str(parse_uint(domain.strip())), base(value.strip())
-            except ValueError as error:
-                raise CollectorError(f"schemata: {line[:80]!r}: {error}") from error
+        try:
+            pairs = [limit.partition("=") for limit in limits.split(";")]
+            found = [(str(parse_uint(d.strip())), base(v.strip())) for d, _, v in pairs]
+        except ValueError as error:
+            guard.skip(f"schemata: {line.strip()[:80]!r}: {error}", "node_resctrl_schemata")
+            continue
+        for domain, value in found:
+            yield resource, domain, value
 
 
 class Tree:
@@ -63,7 +66,7 @@ class Tree:
         for group in self._controls():
             # Groups may be removed concurrently, and monitor groups have no limits.
             if (text := host.read_optional(group.path / "schemata")) is not None:
-                for resource, domain, value in parse_schemata(text):
+                for resource, domain, value in guard.attempt(parse_schemata(text)):
                     yield group.name, resource, domain, value
 
     def events(self) -> list[str]:
@@ -111,11 +114,15 @@ def _control(directory: _Directory, files: Sequence[_File]) -> ControlGroup:
 
 def _readings(group: _Directory, files: Sequence[_File]) -> dict[Cell, Reading]:
     base = group.path / "mon_data"
-    return {
-        cell: parse_reading(text)
-        for cell, path in files
-        if (text := host.read_optional(base / path)) is not None
-    }
+    readings: dict[Cell, Reading] = {}
+    for cell, path in files:
+        try:
+            if (text := host.read_optional(base / path)) is not None:
+                readings[cell] = parse_reading(text)
+        except CollectorError as error:
+            guard.skip(error)
+            readings[cell] = Unread.ERROR
+    return readings
 
 
 def _directories(path: Path) -> list[_Directory]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from collectors.interface import guard
 from collectors.interface.kernelfiles import FILES
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.shared.formats.numerals import parse_int
@@ -36,11 +37,12 @@ def attribute(path: str) -> str | None:
 
 
 def number(path: str) -> int | None:
-    """Return the integer in a file; None if it is missing or has other content."""
+    """Return the integer in a file; None if it is missing, or has other content and is left out."""
     text = content(path)
     try:
         return None if text is None else parse_int(text.strip())
-    except ValueError:
+    except ValueError as error:
+        guard.skip(f"sysfs: {path}: {error}")
         return None
 
 
@@ -52,8 +54,8 @@ def decode(raw: bytes) -> str:
         return _NOT_UTF8.sub("\ufffd", raw.decode("utf-8", "surrogateescape"))
 
 
-def listing(directory: str | Path) -> Listing:
-    """List a directory. Raises SourceAbsentError if it does not exist."""
+def listing(directory: str | Path, *, raw: bool = False) -> Listing:
+    """List a directory. `raw`: also names that are not UTF-8, with surrogates. Raises SourceAbsentError if it does not exist."""
     try:
         with os.scandir(directory) as scanned:
             entries = sorted((entry.name, entry.inode()) for entry in scanned)
@@ -61,7 +63,11 @@ def listing(directory: str | Path) -> Listing:
         raise SourceAbsentError(f"no directory {directory}") from error
     except OSError as error:
         raise CollectorError(f"{directory}: {error.strerror}") from error
-    return {name: inode for name, inode in entries if name.isascii()}
+    return {name: inode for name, inode in entries if raw or _is_utf8(name)}
+
+
+def _is_utf8(name: str) -> bool:
+    return name.isascii() or not _NOT_UTF8.search(name)
 
 
 def listing_optional(directory: str | Path) -> Listing:
@@ -76,17 +82,22 @@ class Derived(Generic[T]):
     """A value derived from which devices exist (names, labels, paths), recomputed when one is added or removed."""
 
     def __init__(
-        self, derive: Callable[[Sequence[Listing]], T], first: str | Path, *others: str | Path
+        self,
+        derive: Callable[[Sequence[Listing]], T],
+        first: str | Path,
+        *others: str | Path,
+        raw: bool = False,
     ) -> None:
-        """`derive` gets the listings of these directories, of which only the first must exist."""
+        """`derive` gets the listings of these directories, of which only the first must exist. `raw`: as in `listing`."""
         self._derive = derive
+        self._raw = raw
         self._first, self._others = first, others
         self._basis: list[Listing] | None = None
         self._result: T
 
     def get(self) -> T:
         """Return the value for the current devices."""
-        basis = [listing(self._first), *map(listing_optional, self._others)]
+        basis = [listing(self._first, raw=self._raw), *map(listing_optional, self._others)]
         if basis != self._basis:
             self._result = self._derive(basis)
             self._basis = basis

@@ -42,7 +42,6 @@ def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
         "Node 0, zone Normal 1 x\n",
         "Node 0, zone Normal 1 -1\n",
         "Zone 0\n",
-        "Node 0, zone DMA 1\nNo",
     ],
 )
 def test_invalid_buddyinfo_is_rejected(text: str) -> None:

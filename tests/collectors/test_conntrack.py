@@ -70,12 +70,13 @@ def test_missing_module_is_an_absent_source(tmp_path: Path) -> None:
         list(Conntrack(Host(procfs=tmp_path)).collect())
 
 
-def test_non_numeric_limit_is_rejected(tmp_path: Path) -> None:
+def test_non_numeric_count_is_left_out(tmp_path: Path, values) -> None:
     sysctl = tmp_path / "sys/net/netfilter"
     sysctl.mkdir(parents=True)
     (sysctl / "nf_conntrack_count").write_text("many\n")
-    with pytest.raises(CollectorError, match="nf_conntrack_count"):
-        list(Conntrack(Host(procfs=tmp_path)).collect())
+    (sysctl / "nf_conntrack_max").write_text("100\n")
+    found = values(Conntrack(Host(procfs=tmp_path)).collect())
+    assert found == {"node_nf_conntrack_entries_limit": 100}
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,6 @@ def test_non_numeric_limit_is_rejected(tmp_path: Path) -> None:
         "found drop\n00000001 00000002\n",
         "entries found\n00000001\n",
         "entries found\n00000001 00000002 3\n",
-        "entries found\n00000001 xyz\n",
         TABLE + "\n",
     ],
 )

@@ -6,6 +6,7 @@ import structlog
 
 from collectors.gpu import Gpu
 from collectors.gpu.gpudevices import Device, FixedGpus, GpuReading, Gpus, Xid
+from collectors.interface import guard
 from collectors.interface.sample import CollectorError, SourceAbsentError
 
 A100 = Device(0, "GPU-604ac76c-d9cf-fef3-62e9-d92044ab6e52", "00000000:07:00.0", "NVIDIA A100", 0)
@@ -211,3 +212,48 @@ def test_family_is_made_again_only_if_a_value_or_gpu_differs(
     gpus.readings[T4] = BUSY
     third = values(collector.collect())
     assert third[series("DCGM_FI_DEV_GPU_UTIL", T4)] == third[series("DCGM_FI_DEV_GPU_UTIL")] == 97
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "metric"),
+    [
+        ("gpu_percent", 808334905, "DCGM_FI_DEV_GPU_UTIL"),
+        ("memory_percent", -1, "DCGM_FI_DEV_MEM_COPY_UTIL"),
+        ("memory_used_bytes", (1 << 64) - 1, "DCGM_FI_DEV_FB_USED"),
+        ("celsius", 0x7FFFFFFF, "DCGM_FI_DEV_GPU_TEMP"),
+        ("watts", 4294967.295, "DCGM_FI_DEV_POWER_USAGE"),
+        ("remap_pending", 77, "DCGM_FI_DEV_ROW_REMAP_PENDING"),
+        ("uncorrected_errors", (1 << 64) - 1, "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"),
+    ],
+)
+def test_impossible_value_is_left_out(
+    field: str, value: float, metric: str, collector: Gpu, gpus: FixedGpus, values
+) -> None:
+    well = values(collector.collect())
+    gpus.readings[T4] = replace(BUSY, **{field: value})
+    with guard.collecting() as skipped:
+        found = values(collector.collect())
+    assert {s: v for s, v in found.items() if A100.uuid in s} == well
+    assert series(metric, T4) not in found
+    assert len([s for s in found if T4.uuid in s]) >= len(well) - 1
+    (part,) = skipped
+    assert part.metrics == {metric}
+
+
+def test_failed_query_is_reported_for_its_metrics(collector: Gpu, gpus: FixedGpus, values) -> None:
+    failed = {"nvmlDeviceGetPowerUsage": "NVML: nvmlDeviceGetPowerUsage: Unknown Error"}
+    gpus.readings[A100] = replace(BUSY, watts=None, failed=failed)
+    with guard.collecting() as skipped:
+        found = values(collector.collect())
+    assert series("DCGM_FI_DEV_POWER_USAGE") not in found
+    assert series("DCGM_FI_DEV_GPU_UTIL") in found
+    assert [part.metrics for part in skipped] == [{"DCGM_FI_DEV_POWER_USAGE"}]
+
+
+def test_impossible_xid_is_left_out(collector: Gpu, gpus: FixedGpus, values) -> None:
+    gpus.reported = [Xid(A100.uuid, 1 << 40), Xid(A100.uuid, 79)]
+    found = values(collector.collect())
+    assert {s: v for s, v in found.items() if "XID" in s} == {
+        series("DCGM_FI_DEV_XID_ERRORS"): 79,
+        series("DCGM_EXP_XID_ERRORS_COUNT", extra=',xid="79"'): 1,
+    }

@@ -51,7 +51,7 @@ def test_backends_that_differ_in_other_labels_are_added_up(host, values) -> None
     assert found[f"node_ipvs_backend_weight{{{service}}}"] == 4
 
 
-@pytest.mark.parametrize("text", ["", "a\nb\n", "a\nb\n1 2 3\n", "a\nb\nx 1 2 3 4\n"])
+@pytest.mark.parametrize("text", ["", "a\nb\n", "a\nb\n1 2 3\n", "a\nb\nx y z u v\n"])
 def test_damaged_totals_are_an_error(text: str) -> None:
     with pytest.raises(CollectorError, match="ip_vs_stats"):
         list(parse_stats(text))

@@ -21,7 +21,7 @@ def test_missing_file_is_an_absent_source(tmp_path, machine) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "\n", "0.21", "0.21 0.37", "a b c", "1_0 2 3", "0.1 0.2 0,3 1/2 3"]
+    "text", ["", "\n", "0.21", "0.21 0.37", "a b c", "0.1 0.2 1/2 3", "0.1 0. 2 0.3 1/2 3"]
 )
 def test_invalid_loadavg_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="loadavg"):

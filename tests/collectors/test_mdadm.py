@@ -4,7 +4,7 @@ import pytest
 
 from collectors import mdadm
 from collectors.interface.host import Host
-from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import SourceAbsentError
 from collectors.mdadm import Array, MdAdm, families, parse
 
 PARSERS = {
@@ -120,9 +120,17 @@ def test_machine_without_arrays_exports_nothing(text: str) -> None:
     assert parse(text) == []
 
 
-def test_absurd_numbers_are_rejected() -> None:
-    with pytest.raises(CollectorError, match="mdstat"):
-        parse(f"md0 : active raid1 sda[0]\n      {'9' * 30} blocks [2/2] [UU]\n")
+def test_array_with_absurd_numbers_is_left_out() -> None:
+    odd = f"md0 : active raid1 sda[0]\n      {'9' * 30} blocks [2/2] [UU]\n"
+    well = "md1 : active raid1 sdb[0]\n      8 blocks [2/2] [UU]\n"
+    assert parse(odd + well) == parse(well) == [Array("md1", "active", 0, 0, 2, 2, 8, 8)]
+
+
+def test_array_without_any_disk_is_degraded(plant, values) -> None:
+    text = "md1 : active raid5 super 1.2 level 5, 64k chunk, algorithm 2 [5/0] [_____]\n\n"
+    found = values(MdAdm(plant({"proc/mdstat": HEAD + text + TAIL})).collect())
+    assert found['node_md_disks{device="md1",state="active"}'] == 0
+    assert found['node_md_disks_required{device="md1"}'] == 5
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
-from collectors.interface.sample import CollectorError, SourceAbsentError
-from collectors.mountstats import MountStats, parse
+from collectors.interface.sample import SourceAbsentError
+from collectors.mountstats import MountStats
 
 EVENTS = " ".join(map(str, range(1, 28)))
 MOUNT = f"""\
@@ -73,9 +73,16 @@ def test_columns_of_udp_are_recognized(plant, values) -> None:
 
 
 @pytest.mark.parametrize("line", ["age: x", "bytes: 1 b", "xprt:", "READ: 1 2 3 4 5 6 7 x"])
-def test_damaged_line_is_an_error(line: str) -> None:
-    with pytest.raises(CollectorError, match="mountstats"):
-        parse(f"device n:/v mounted on /m with fstype nfs statvers=1.1\n{line}\n")
+def test_damaged_line_is_left_out(line: str, plant, values) -> None:
+    head = "device n:/v mounted on /m with fstype nfs statvers=1.1\n"
+    tail = "xprt: tcp 832 0 1 0 11 6428 6428 0 12154 0 24 26 5726\nWRITE: 1 2 3 4 5 6 7 8\n"
+
+    def found(text: str) -> dict[str, float]:
+        return values(
+            MountStats(plant({"proc/1/mountstats": text, "proc/1/mountinfo": ""})).collect()
+        )
+
+    assert found(f"{head}{line}\n{tail}") == found(head + tail) != {}
 
 
 def test_machine_without_nfs_exports_nothing(plant, values) -> None:

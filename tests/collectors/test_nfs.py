@@ -42,8 +42,6 @@ def test_procedures_that_an_older_kernel_does_not_have_are_absent(values) -> Non
         "rpc 1 2 3\n",
         "net 1 2 3\n",
         "net 1 2 3 x\n",
-        "net 1 2 3 4\nrpc 1\n",
-        "net 1 2 3 4\nproc3 22 1\n",
     ],
 )
 def test_damaged_file_is_an_error(text: str) -> None:

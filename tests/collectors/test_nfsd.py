@@ -1,6 +1,6 @@
 import pytest
 
-from collectors.interface.sample import CollectorError, SourceAbsentError
+from collectors.interface.sample import SourceAbsentError
 from collectors.nfsd import Nfsd, parse
 
 OPERATIONS = " ".join(map(str, range(100, 172)))
@@ -49,9 +49,9 @@ def test_what_newer_kernels_do_not_have_is_absent(values) -> None:
 
 
 @pytest.mark.parametrize("line", ["rc 1", "io x 2", "proc3 22 1", "rpc 1 2", "fh -1"])
-def test_damaged_line_is_an_error(line: str) -> None:
-    with pytest.raises(CollectorError, match="nfsd"):
-        list(parse(f"net 1 2 3 4\n{line}\n"))
+def test_damaged_line_is_left_out(line: str, values) -> None:
+    found = values(parse(f"net 1 2 3 4\n{line}\n"))
+    assert found.items() >= values(parse("net 1 2 3 4\n")).items()
 
 
 def test_machine_that_is_no_server_has_no_source(plant) -> None:

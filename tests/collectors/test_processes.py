@@ -104,10 +104,10 @@ def test_this_machine_is_counted(values) -> None:
     )
 
 
-def test_invalid_process_is_a_failure(procfs: Procfs) -> None:
+def test_invalid_process_is_left_out(procfs: Procfs, values) -> None:
+    procfs.process(2, "S")
     procfs.write("1/stat", "1 (init) S 0")
-    with pytest.raises(CollectorError, match="stat"):
-        list(Processes(Host(procfs=procfs.path)).collect())
+    assert values(Processes(Host(procfs=procfs.path)).collect())["node_processes_pids"] == 1
 
 
 def test_missing_procfs_is_an_absent_source(tmp_path: Path) -> None:

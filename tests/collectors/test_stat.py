@@ -60,10 +60,14 @@ def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
         "intr\n",
         "ctxt many\n",
         "btime -1\n",
-        "ctxt 1\nsoftirq 1 2 3\n",
-        "ctxt 1\nsoftirq 9 1 1 1 1 1 1 1 1 1 x\n",
     ],
 )
 def test_invalid_stat_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="stat"):
         list(parse(text, softirqs=True))
+
+
+@pytest.mark.parametrize("count", ["-2031415926", "18446744073709551616", "many", "", "1,2"])
+def test_odd_number_is_left_out(count: str, values) -> None:
+    found = values(parse(f"ctxt 12\nbtime 1690000000\nprocesses {count}\n", softirqs=False))
+    assert found == {"node_context_switches_total": 12, "node_boot_time_seconds": 1690000000}

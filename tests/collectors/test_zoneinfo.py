@@ -89,7 +89,6 @@ def test_missing_file_is_an_absent_source(tmp_path: Path) -> None:
         "        min      11225\n",
         "Node 0, zone Normal\n        min      x\n",
         "Node 0, zone Normal\n        min\n",
-        "Node 0, zone Normal\n        protection: (1, 2\n        protection: ()\n",
         "Node 0 zone Normal\n",
         "Node",
     ],

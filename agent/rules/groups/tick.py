@@ -61,7 +61,7 @@ class TickInputs:
     """Offset in ms to Unix time."""
     families: FamiliesByMetric
     failed: frozenset[str]
-    """Collectors that could not read their source."""
+    """Collectors that could not read their source, or a part of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Tick:
     collected: Collection[str]
     """Metrics in the samples, and all others that collectors export; no results are recorded under these names."""
     failed: frozenset[str] = frozenset()
-    """Collectors that could not read their source."""
+    """Collectors that could not read their source, or a part of it."""
     others: Iterable[TickResult] = ()
     """The latest results of other groups."""
     budget: Budget = field(default_factory=Budget)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from collectors.interface import guard
 from collectors.interface.sample import CollectorError
 from collectors.shared.formats.numerals import parse_uint
 
@@ -15,6 +16,7 @@ _V3 = (
 )
 V2, V3 = _V2.split(), _V3.split()
 """Procedures in the order of their numbers."""
+_FEW = 2
 _WITH_FRACTIONS = frozenset({"th"})
 
 
@@ -28,9 +30,11 @@ def parse(source: str, text: str) -> dict[str, Sequence[int]]:
                 parse_uint(word) for word in words[: 2 if key in _WITH_FRACTIONS else None]
             ]
         except ValueError as error:
-            raise CollectorError(f"{source}: {key[:40]} {error}") from error
+            guard.skip(f"{source}: {key[:40]} {error}")
     if not lines_by_key.get("net"):
-        raise CollectorError(f"{source}: no line `net`")
+        if len(lines_by_key) < _FEW:
+            raise CollectorError(f"{source}: no line `net`")
+        guard.skip(f"{source}: no line `net`")
     return lines_by_key
 
 
@@ -38,7 +42,8 @@ def numbers(source: str, lines: Mapping[str, Sequence[int]], key: str, count: in
     """Return the numbers of a line; empty if the kernel has no such line."""
     values = lines.get(key, ())
     if values and len(values) < count:
-        raise CollectorError(f"{source}: {key} has {len(values)} numbers, not {count}")
+        guard.skip(f"{source}: {key} has {len(values)} numbers, not {count}")
+        return ()
     return values
 
 
@@ -49,7 +54,8 @@ def procedures(
     if (values := lines.get(key)) is None:
         return
     if len(values) - 1 != (values[0] if values else -1):
-        raise CollectorError(f"{source}: {key} is incomplete")
+        guard.skip(f"{source}: {key} is incomplete")
+        return
     for name, value in zip(names, values[1:], strict=False):
         if name != "-":
             yield (version, name), float(value)

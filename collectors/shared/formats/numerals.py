@@ -8,6 +8,7 @@ _FLOAT = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE
 )
 _MAX_DIGITS = 20  # of an unsigned 64-bit number, the widest in the kernel
+_MAX = (1 << 64) - 1
 _MAX_HEX_DIGITS = 16
 _HEX_DIGITS = frozenset("0123456789abcdefABCDEF")
 
@@ -26,14 +27,17 @@ def parse_uint(text: str) -> int:
     """Parse an unsigned decimal, as in the kernel's counters."""
     if not text.isascii() or not text.isdigit() or len(text) > _MAX_DIGITS:
         raise ValueError(f"not an unsigned number: {text[:40]!r}")
-    return int(text)
+    number = int(text)
+    if number > _MAX:
+        raise ValueError(f"more than 64 bits: {text[:40]!r}")
+    return number
 
 
 def parse_uints(texts: Sequence[str]) -> tuple[int, ...]:
     """Parse many unsigned decimals, validated together for speed."""
     together = "".join(texts)
     plain = together.isascii() and together.isdigit() and all(texts)
-    if plain and max(map(len, texts)) <= _MAX_DIGITS:
+    if plain and max(map(len, texts)) < _MAX_DIGITS:
         return tuple(map(int, texts))
     return tuple(map(parse_uint, texts))  # raises for the invalid one
 

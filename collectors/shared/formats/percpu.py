@@ -1,9 +1,10 @@
 """Parses tables with a column per CPU: <procfs>/interrupts and <procfs>/softirqs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from collectors.interface import guard
 from collectors.interface.sample import CollectorError
-from collectors.shared.formats.numerals import parse_uint
+from collectors.shared.formats.numerals import parse_uint, parse_uints
 
 Row = tuple[str, list[str]]
 """A row's name and cells: counts, then descriptions."""
@@ -18,12 +19,20 @@ def split(source: str, text: str) -> tuple[list[str], Iterator[Row]]:
     return list(dict.fromkeys(cpus)), _rows(body)
 
 
-def counts(source: str, name: str, cells: list[str]) -> list[int]:
-    """Return the numbers of a row."""
+def counts(source: str, name: str, cells: list[str]) -> Sequence[int | None]:
+    """Return the numbers of a row; None for a cell that cannot be read."""
     try:
-        return [parse_uint(cell) for cell in cells]
+        return parse_uints(cells)
+    except ValueError:
+        return [_count(source, name, cell) for cell in cells]
+
+
+def _count(source: str, name: str, cell: str) -> int | None:
+    try:
+        return parse_uint(cell)
     except ValueError as error:
-        raise CollectorError(f"{source}: {name[:40]}: {error}") from error
+        guard.skip(f"{source}: {name[:40]}: {error}")
+        return None
 
 
 def _rows(body: str) -> Iterator[Row]:

@@ -13,6 +13,7 @@ from tests.patience import PATIENCE
 
 SUCCESS = "node_scrape_collector_success"
 DURATION = "node_scrape_collector_duration_seconds"
+SKIPPED = "node_scrape_collector_skipped_total"
 
 
 def table(families) -> dict[str, dict[tuple[str, ...], float]]:
@@ -35,7 +36,7 @@ def test_run_has_families_and_success(source, family) -> None:
         clock=lambda: next(ticks),
     )
     found = collector_runner.run()
-    assert [f.name for f in found.families] == ["node_a", "node_b", DURATION, SUCCESS]
+    assert [f.name for f in found.families] == ["node_a", "node_b", DURATION, SKIPPED, SUCCESS]
     assert table(found.families)[DURATION] == {("a",): 0.5, ("b",): 0.25}
     assert table(found.families)[SUCCESS] == {("a",): 1, ("b",): 1}
     assert found.failed == frozenset()
@@ -57,7 +58,7 @@ def test_failed_collector_hides_no_other_and_leaves_no_partial_result(source, fa
         ("missing",): 0,
         ("good",): 1,
     }
-    assert {"node_good"} == table(found.families).keys() - {SUCCESS, DURATION}
+    assert {"node_good"} == table(found.families).keys() - {SUCCESS, DURATION, SKIPPED}
     assert found.failed == {"broken", "failing"}
     assert found.absent == {"missing"}
 
@@ -81,6 +82,7 @@ def test_run_can_be_of_some_collectors(source, family) -> None:
         "node_b",
         SUCCESS,
         DURATION,
+        SKIPPED,
     }
     assert (a.runs, b.runs) == (0, 1)
 
@@ -238,7 +240,7 @@ def test_deduplicating_collector_yields_to_others_and_extra_families(
     guest = Deduplicating()
     collector_runner = CollectorRunner({"guest": guest, "a": source([family("node_a", 1)])})
     found = table(collector_runner.run(beside=[family("node_b", 2)]).families)
-    assert guest.others == {"node_a", "node_b", SUCCESS, DURATION}
+    assert guest.others == {"node_a", "node_b", SUCCESS, DURATION, SKIPPED}
     assert (found["node_a"], found["node_b"], found["node_c"]) == ({(): 1}, {(): 2}, {(): 9})
     assert found[SUCCESS] == {("a",): 1, ("guest",): 1}
     assert logged == []

@@ -180,9 +180,11 @@ def test_cpuinfo_without_a_cpu_is_rejected(text: str) -> None:
         cpuinfo.blocks(text)
 
 
-def test_non_numeric_frequency_is_rejected() -> None:
-    with pytest.raises(CollectorError, match="cpu MHz"):
-        list(cpuinfo.frequency(cpuinfo.blocks("processor: 0\ncpu MHz: fast\n")))
+@pytest.mark.parametrize("text", ["Unknown", "fast", "", "-800.0", "1e300", "12 00"])
+def test_cpu_without_a_readable_frequency_has_none(text: str, values) -> None:
+    cpus = cpuinfo.blocks(f"processor: 0\ncpu MHz: 800.0\n\nprocessor: 1\ncpu MHz: {text}\n")
+    found = values(cpuinfo.frequency(cpus))
+    assert found == {'node_cpu_frequency_hertz{package="",core="",cpu="0"}': 8e8}
 
 
 ANSWER = {"brand_raw": "Neoverse-N1", "vendor_id_raw": "ARM", "flags": ["aes", "asimd"], "bits": 64}

@@ -1,3 +1,4 @@
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -5,10 +6,12 @@ import pytest
 
 from collectors.gpu import nvml
 from collectors.gpu.gpudevices import Device, GpuReading, Xid
+from collectors.interface import guard
 from collectors.interface.sample import CollectorError, SourceAbsentError
 
 NOT_SUPPORTED, NO_PERMISSION, DRIVER_NOT_LOADED, TIMEOUT = 3, 4, 9, 10
 LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND, GPU_IS_LOST = 12, 13, 15
+INVALID_ARGUMENT, UNKNOWN = 2, 999
 
 
 class NVMLError(Exception):
@@ -46,6 +49,8 @@ class FakePynvml:
 
     def __init__(self) -> None:
         self.errors: dict[str, int] = {}
+        self.lost: dict[str, int] = {}
+        """Error codes of all queries about a GPU, by its index."""
         self.events: list[tuple[str, int]] = []
         self.registered: list[str] = []
         self.count = 2
@@ -77,6 +82,7 @@ class FakePynvml:
                 handle
             ),
             "nvmlEventSetCreate": lambda: "events",
+            "nvmlEventSetFree": lambda events: None,
             "nvmlEventSetWait_v2": self.event,
             "nvmlInit": lambda: None,
             "nvmlShutdown": self.shutdown,
@@ -86,6 +92,8 @@ class FakePynvml:
         def call(*arguments: Any) -> Any:
             if name in self.errors:
                 raise NVMLError(self.errors[name])
+            if arguments and (code := self.lost.get(str(arguments[0])[-1])):
+                raise NVMLError(code)
             return self.answers[name](*arguments)
 
         return call
@@ -210,6 +218,95 @@ def test_lost_gpu_is_an_error(library: FakePynvml) -> None:
     library.errors = {"nvmlDeviceGetUtilizationRates": GPU_IS_LOST}
     with pytest.raises(CollectorError, match="nvmlDeviceGetUtilizationRates"):
         gpus.read(gpus.devices()[0])
+
+
+def test_link_that_a_gpu_lacks_is_absent(library: FakePynvml) -> None:
+    def link(handle: str, link: int) -> int:
+        if link not in {1, 4}:
+            raise NVMLError(INVALID_ARGUMENT)
+        return 1
+
+    library.answers["nvmlDeviceGetNvLinkState"] = link
+    gpus = opened(library)
+    reading = gpus.read(gpus.devices()[0])
+    assert (reading.links, reading.gpu_percent, reading.failed) == ({1: True, 4: True}, 97, {})
+
+
+@pytest.mark.parametrize(
+    ("function", "fields"),
+    [
+        ("nvmlDeviceGetPowerUsage", {"watts"}),
+        ("nvmlDeviceGetUtilizationRates", {"gpu_percent", "memory_percent"}),
+        ("nvmlDeviceGetTemperature", {"celsius"}),
+        ("nvmlDeviceGetNvLinkState", {"links"}),
+        ("nvmlDeviceGetFieldValues", {"memory_celsius", "recovery_action", "link_errors"}),
+    ],
+)
+def test_query_that_fails_costs_its_fields(
+    function: str, fields: set[str], library: FakePynvml
+) -> None:
+    gpus = opened(library)
+    device = gpus.devices()[0]
+    well = asdict(gpus.read(device))
+    library.errors = {function: UNKNOWN}
+    ill = asdict(gpus.read(device))
+    assert {name for name in well if well[name] != ill[name]} == {*fields, "failed"}
+    assert ill["failed"].keys() == {function}
+
+
+def test_gpu_of_which_nothing_can_be_read_is_an_error(library: FakePynvml) -> None:
+    gpus = opened(library)
+    device = gpus.devices()[0]
+    library.lost = {"0": UNKNOWN}
+    with pytest.raises(CollectorError, match="999"):
+        gpus.read(device)
+
+
+@pytest.mark.parametrize("function", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetUUID"])
+@pytest.mark.parametrize("code", [GPU_IS_LOST, UNKNOWN])
+def test_gpu_lost_at_the_start_hides_no_other(
+    function: str, code: int, library: FakePynvml
+) -> None:
+    answer = library.answers[function]
+    lost = {0}
+
+    def fail(argument: Any) -> Any:
+        if int(str(argument)[-1]) in lost:
+            raise NVMLError(code)
+        return answer(argument)
+
+    library.answers[function] = fail
+    gpus = opened(library)
+    with guard.collecting() as skipped:
+        assert [device.uuid for device in gpus.devices()] == ["GPU-1"]
+    assert [part.reason for part in skipped] == [f"gpu 0: NVML: {function}: NVML error {code}"]
+    assert library.registered == []
+    lost.clear()
+    assert [device.uuid for device in gpus.devices()] == ["GPU-0", "GPU-1"]
+    assert library.registered == ["handle0"], "its XID errors are reported"
+
+
+def test_gpu_that_comes_back_has_its_xids(library: FakePynvml) -> None:
+    gpus = opened(library)
+    device = gpus.devices()[0]
+    library.lost = {"0": GPU_IS_LOST}
+    for _ in range(2):
+        with pytest.raises(CollectorError, match="15"):
+            gpus.read(device)
+        assert device in gpus.devices(), "its last XID errors go on to be exported"
+    library.lost = {}
+    assert gpus.read(device).gpu_percent == 97
+    assert library.registered == ["handle0", "handle0"]
+
+
+def test_lost_gpu_does_not_keep_the_xids_of_others_away(library: FakePynvml) -> None:
+    gpus = opened(library)
+    library.errors = {"nvmlEventSetWait_v2": GPU_IS_LOST}
+    assert gpus.xids() == []
+    library.errors = {}
+    library.events = [("handle0", 31)]
+    assert library.registered == ["handle0", "handle0"], "in a new set"
+    assert gpus.xids() == [Xid("GPU-0", 31)]
 
 
 def test_xids_are_read_from_supporting_gpus(library: FakePynvml) -> None:

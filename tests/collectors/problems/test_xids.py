@@ -18,6 +18,9 @@ DOCS = Path(__file__).parents[3] / "docs/gpu.md"
         ("NVRM: Xid (PCI:0000:07:00.0): 31, pid=1234, Ch 00000010, intr 00000000.", ("00000000:07:00.0", 31)),
         ("NVRM: Xid (PCI:00000001:07:00): 48, DBE", ("00000001:07:00.0", 48)),
         ("NVRM: Xid (0000:07:00): 48, an old driver", None),
+        ("NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=7194, name=train, Contained", ("00000000:3B:00.0", 94)),
+        ("NVRM: Xid (PCI:0000:3b:00 GPU-I:01 GPU-CI:00): 43, pid=882, name=python3, Ch 00000002", ("00000000:3B:00.0", 43)),
+        ("nvidia-nvswitch3: SXid (PCI:0000:c4:00.0): 20034, Fatal, Link 30 LTSSM Fault Up", ("00000000:C4:00.0", 20034)),
         ("user: NVRM: Xid (PCI:0000:3b:00): 79, pid=1", None),
         ("NVRM: Xid (PCI:0000:3b:00): 123456789, pid=1", None),
     ],
@@ -29,6 +32,7 @@ def test_device_and_code_are_read(text: str, found: tuple[str, int] | None) -> N
 def test_unknown_code_is_unknown_and_not_fatal() -> None:
     assert xids.action(999) is XidAction.UNKNOWN
     assert xids.action(79) is XidAction.REBOOT
+    assert xids.action(20034) is XidAction.INVESTIGATE
 
 
 def test_table_of_the_docs_is_that_of_the_code() -> None:
