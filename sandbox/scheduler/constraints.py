@@ -11,16 +11,24 @@ _UNSCHEDULABLE = {"key": "node.kubernetes.io/unschedulable", "value": "", "effec
 
 def violation(pod: Object, node: Object) -> str | None:
     """Return why this node is infeasible for this pod, or None."""
-    spec = node.get("spec", {})
     tolerations = pod["spec"].get("tolerations") or []
-    if spec.get("unschedulable") and not _tolerated(_UNSCHEDULABLE, tolerations):
+    if node.get("spec", {}).get("unschedulable") and not _tolerated(_UNSCHEDULABLE, tolerations):
         return "node(s) were unschedulable"
-    for taint in spec.get("taints") or []:
-        repels = taint.get("effect") in {"NoSchedule", "NoExecute"}
-        if repels and not _tolerated(taint, tolerations):
-            return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
-    if not _selected(pod, node):
+    if (taint := untolerated(pod, node)) is not None:
+        return f"node(s) had untolerated taint {{{taint['key']}: {taint.get('value', '')}}}"
+    if not matches_selector(pod, node):
         return "node(s) didn't match Pod's node affinity/selector"
+    return None
+
+
+def untolerated(pod: Object, node: Object) -> Object | None:
+    """Return the first taint that keeps a pod from a node; None if there is none."""
+    tolerations = pod["spec"].get("tolerations") or []
+    for taint in node.get("spec", {}).get("taints") or []:
+        if taint.get("effect") in {"NoSchedule", "NoExecute"} and not _tolerated(
+            taint, tolerations
+        ):
+            return dict(taint)
     return None
 
 
@@ -64,7 +72,18 @@ def selects(selector: Object, labels: Mapping[str, str]) -> bool:
     )
 
 
-def _selected(pod: Object, node: Object) -> bool:
+def matches_labels(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
+    """Return whether a LabelSelector matches labels; none matches nothing, an empty one everything."""
+    if selector is None:
+        return False
+    wanted = selector.get("matchLabels") or {}
+    return all(labels.get(key) == value for key, value in wanted.items()) and all(
+        expression_matches(one, labels) for one in selector.get("matchExpressions") or []
+    )
+
+
+def matches_selector(pod: Object, node: Object) -> bool:
+    """Return whether a pod's node selector and required node affinity match a node."""
     labels: Mapping[str, str] = node["metadata"].get("labels") or {}
     values = pod["spec"].get("nodeSelector") or {}
     if any(labels.get(key) != value for key, value in values.items()):

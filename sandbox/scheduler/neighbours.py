@@ -1,10 +1,10 @@
-"""What pods on nodes keep others from: required anti-affinity and host ports, with kube-scheduler's reasons. No I/O."""
+"""What pods on nodes keep others from: anti-affinity, topology spread and host ports, with kube-scheduler's reasons. No I/O."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from sandbox.client.objects import Object
-from sandbox.scheduler.constraints import expression_matches
+from sandbox.scheduler import spread
+from sandbox.scheduler.constraints import matches_labels
 
 Placed = Sequence[tuple[str, Object]]
 """Names of nodes with a pod on each."""
@@ -18,6 +18,8 @@ def obstacle(pod: Object, node: Object, placed: Placed, nodes: Mapping[str, Obje
     for on, other in others:
         if on == node["metadata"]["name"] and _ports_conflict(pod, other):
             return "node(s) didn't have free ports for the requested pod ports"
+    if unspread := spread.obstacle(pod, node, placed, nodes):
+        return unspread
     for on, other in others:
         if any(_together(term, node, nodes.get(on)) for term in _terms_about(pod, other)):
             return "node(s) didn't match pod anti-affinity rules"
@@ -26,23 +28,13 @@ def obstacle(pod: Object, node: Object, placed: Placed, nodes: Mapping[str, Obje
     return None
 
 
-def selects(selector: Mapping[str, Any] | None, labels: Mapping[str, str]) -> bool:
-    """Return whether a label selector matches; none matches nothing, an empty one everything."""
-    if selector is None:
-        return False
-    wanted = selector.get("matchLabels") or {}
-    return all(labels.get(key) == value for key, value in wanted.items()) and all(
-        expression_matches(one, labels) for one in selector.get("matchExpressions") or []
-    )
-
-
 def _terms_about(holder: Object, other: Object) -> Iterator[Object]:
     """Yield the terms of a pod's required anti-affinity that select another pod."""
     affinity = (holder["spec"].get("affinity") or {}).get("podAntiAffinity") or {}
     own, namespace = holder["metadata"].get("namespace"), other["metadata"].get("namespace")
     for term in affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []:
         among = term.get("namespaces") or [own]
-        if (namespace in among or "namespaceSelector" in term) and selects(
+        if (namespace in among or "namespaceSelector" in term) and matches_labels(
             term.get("labelSelector"), other["metadata"].get("labels") or {}
         ):
             yield term
