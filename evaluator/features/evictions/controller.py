@@ -34,7 +34,7 @@ from evaluator.features.evictions.plan import (
     EvictionRate,
     PolicyPlan,
 )
-from evaluator.features.evictions.refusals import meaning
+from evaluator.features.evictions.refusals import is_doubtful, meaning
 from evaluator.features.evictions.report import EvictionReport, notice
 from evaluator.features.evictions.store import EvictionStore
 from evaluator.features.evictions.successors import HasRoom, KnownPods
@@ -138,8 +138,7 @@ class EvictionController:
 
     def start_over(self) -> None:
         """This replica became leader. Recent evictions by another are unknown, so the limit of the period counts as used up."""
-        until = self._clock() + self._pace.period
-        self._history.use_up(self._decider.latest.policies, until)
+        self._history.use_up(self._clock() + self._pace.period)
         self._store.start_over()
         self._slowly_at = self._clock()
         self._notices.start_over()
@@ -170,7 +169,9 @@ class EvictionController:
         if plans and not self._store.known:
             await self._store.ready()
             plans = await self._planned()  # on what the last leader did
+        self._store.reserve({plan.policy: len(plan.due) for plan in plans if plan.due})
         tried = [await self._carry_out(plan) for plan in plans]
+        self._store.reserve({})
         if any(tried):
             await self._store.ready()
             self.wake()  # what stays, and why, has changed
@@ -189,6 +190,8 @@ class EvictionController:
 
     async def _plan(self) -> list[PolicyPlan]:
         moment, decisions = self._clock(), self._decider.latest
+        if self._history.settle(self._running, moment):
+            self._store.changed()
         self._history.forget(moment, self._pace.period, decisions.enforced)
         plans: list[PolicyPlan] = []
         cluster = replace(self._cluster, successors=self._successors())
@@ -204,6 +207,10 @@ class EvictionController:
             self._touch_at = moment + evictions.READ_AGAIN
             self._decider.touch()
         return plans
+
+    def _running(self) -> set[str]:
+        """Return the UIDs of the running pods."""
+        return {pod.metadata.uid for pod in self._known.pods.objects.values() if pod.running}
 
     def _successors(self) -> KnownPods:
         """Return what could keep successors from running, as of now."""
@@ -235,15 +242,18 @@ class EvictionController:
         return self._history.refusal(eviction.pod, self._clock()) is None
 
     async def _stored(self) -> bool:
-        """Return whether the next eviction may happen: earlier ones are stored, or the last one was a period ago."""
-        if await self._store.ready():
+        """Return whether the next eviction may happen: it is reserved in the object, or the last one was a period ago."""
+        if not self._store.covers:
+            self._store.changed()
+            await self._store.ready()
+        if self._store.covers:
             return True
         due_at = self._slowly_at + self._pace.period
         self._again_at = min(self._again_at, max(due_at, self._clock() + _REST))
         return self._clock() >= due_at
 
     async def _evict(self, eviction: Eviction) -> bool:
-        """Return whether a pod was evicted."""
+        """Return whether a pod was evicted, or may have been."""
         pod, key = eviction.pod, eviction.policy
         self._history.attempted(key, self._clock())
         nodes = self._known.nodes.objects
@@ -255,11 +265,10 @@ class EvictionController:
         except NotLeaderError:
             return False
         except KubeError as error:
-            self._refused(eviction, error)
-            return False
+            return self._refused(eviction, error)
         self._history.evicted(key, pod, self._cluster.running.pods_of(key), self._clock())
         self._slowly_at = self._clock()
-        self._store.changed()
+        self._store.evicted(key, self._clock())
         causes = self._causes(eviction)
         log.info(
             "evicted",
@@ -274,8 +283,16 @@ class EvictionController:
         self._metrics.evictions.labels(*key, "ok").inc()
         return True
 
-    def _refused(self, eviction: Eviction, error: KubeError) -> None:
-        """Let the pod rest; after a refusal that is not about it, all pods."""
+    def _doubt(self, eviction: Eviction) -> None:
+        """Count an eviction that may have happened."""
+        moment = self._slowly_at = self._clock()
+        self._history.doubtful(eviction.policy, eviction.pod, moment)
+        self._store.evicted(eviction.policy, moment)
+
+    def _refused(self, eviction: Eviction, error: KubeError) -> bool:
+        """Let the pod rest; after a refusal that is not about it, all pods. Return whether it may have been evicted."""
+        if doubtful := is_doubtful(error):
+            self._doubt(eviction)
         pod, key, moment = eviction.pod, eviction.policy, self._clock()
         found, least = meaning(error), error.retry_after or 0.0
         if found.busy:
@@ -295,6 +312,7 @@ class EvictionController:
             node=pod.spec.node_name,
             error=str(error),
         )
+        return doubtful
 
     def _causes(self, eviction: Eviction) -> str:
         """Return what the readings of the violated rules come from, such as the device; empty if agents do not say."""

@@ -5,6 +5,7 @@ Times are seconds of one monotonic clock, so that no step of the wall clock free
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Set
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ _RETURNED = (60.0, 300.0, 1500.0)
 """Seconds until a pod leaves that came back to a node, for the first, second and every further time."""
 _REMEMBERED = 600.0
 """Seconds after its rest for which a pod's refusals count that was not tried again."""
+_DOUBT = 90.0
+"""Seconds after which a request that was not answered is not carried out any more; kube-apiserver's limit is 60."""
 _STUBBORN = 3
 """Refusals in a row after which a pod is tried after all others."""
 
@@ -40,8 +43,8 @@ class _Refused:
     times: int = 0
 
 
-class _Place(NamedTuple):
-    """A node of a policy with pods of an owner."""
+class Place(NamedTuple):
+    """A node of a policy with pods of an owner, by its UID."""
 
     policy: PolicyKey
     node: str
@@ -49,12 +52,19 @@ class _Place(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Left:
+class Left:
     """What left a place while one violation lasts. `originals`: the UIDs of the pods there when the first one left."""
 
     originals: Set[str]
     at: float
     times: int = 1
+
+
+class _Doubt(NamedTuple):
+    """An eviction that may have happened: the API server did not answer."""
+
+    policy: PolicyKey
+    at: float
 
 
 @dataclass(slots=True)
@@ -66,8 +76,9 @@ class EvictionHistory:
     _tried: dict[PolicyKey, deque[float]] = field(default_factory=dict)
     _refused: dict[str, _Refused] = field(default_factory=dict)
     _owners: dict[str, Refusal] = field(default_factory=dict)
-    _used_up: dict[PolicyKey, float] = field(default_factory=dict)
-    _left: dict[_Place, _Left] = field(default_factory=dict)
+    _doubtful: dict[str, _Doubt] = field(default_factory=dict)
+    _used_up_until: float = 0.0
+    _left: dict[Place, Left] = field(default_factory=dict)
 
     def done(self, policy: PolicyKey, since: float) -> list[float]:
         """Return the times of a policy's evictions after `since`."""
@@ -81,34 +92,66 @@ class EvictionHistory:
         """Return the times of evictions by policy."""
         return self._done
 
-    def restore(self, done: Mapping[PolicyKey, Iterable[float]]) -> None:
-        """Add evictions by another leader."""
-        for policy, times in done.items():
-            self._done[policy] = deque(sorted((*self._done.get(policy, ()), *times)))
+    def all_left(self) -> Mapping[Place, Left]:
+        """Return what left which place."""
+        return self._left
 
-    def use_up(self, policies: Iterable[PolicyKey], until: float) -> None:
-        """Permit these policies no eviction until a time: another leader may have evicted a moment ago."""
-        self._used_up = dict.fromkeys(policies, until)
+    def restore(
+        self, done: Mapping[PolicyKey, Iterable[float]], left: Mapping[Place, Left] | None = None
+    ) -> None:
+        """Replace the evictions, and add what left which place by another leader."""
+        self._done = {policy: deque(sorted(times)) for policy, times in done.items()}
+        for place, known in (left or {}).items():
+            own = self._left.get(place)
+            if own is None or (own.times, own.at) < (known.times, known.at):
+                self._left[place] = known
 
-    def used_up_until(self, policy: PolicyKey) -> float:
-        """Return until when a policy is permitted no eviction."""
-        return self._used_up.get(policy, 0.0)
+    def use_up(self, until: float) -> None:
+        """Permit no eviction until a time: another leader may have evicted a moment ago."""
+        self._used_up_until = until
+
+    def used_up_until(self) -> float:
+        """Return until when no eviction is permitted."""
+        return self._used_up_until
 
     def attempted(self, policy: PolicyKey, now: float) -> None:
         """Note an attempt."""
         self._tried.setdefault(policy, deque()).append(now)
 
+    def doubtful(self, policy: PolicyKey, pod: Pod, now: float) -> None:
+        """Note an eviction that may have happened: it counts, until it is known that it did not."""
+        self._done.setdefault(policy, deque()).append(now)
+        self._doubtful[pod.metadata.uid] = _Doubt(policy, now)
+
+    def settle(self, running: Callable[[], Set[str]], now: float) -> bool:
+        """Take back doubtful evictions of pods that run long after; return whether there were any.
+
+        `running` returns the UIDs of running pods.
+        """
+        due = {uid: one for uid, one in self._doubtful.items() if one.at <= now - _DOUBT}
+        if not due:
+            return False
+        still = due.keys() & running()
+        for uid, (policy, at) in due.items():
+            del self._doubtful[uid]
+            if uid in still and at in self._done.get(policy, ()):
+                self._done[policy].remove(at)
+        return bool(still)
+
     def evicted(self, policy: PolicyKey, pod: Pod, beside: Iterable[Pod], now: float) -> None:
         """Note an eviction. `beside`: the running pods of the policy."""
         self._done.setdefault(policy, deque()).append(now)
         self._refused.pop(pod.metadata.uid, None)
+        if (doubt := self._doubtful.pop(pod.metadata.uid, None)) is not None:
+            with suppress(ValueError):  # it is the same eviction
+                self._done[doubt.policy].remove(doubt.at)
         if (owner := pod.metadata.controller) is None:
             return
         self._owners.pop(owner.uid, None)
-        place = _Place(policy, pod.spec.node_name, owner.uid)
+        place = Place(policy, pod.spec.node_name, owner.uid)
         if (left := self._left.get(place)) is None:
             there = frozenset(one.metadata.uid for one in beside if _place(policy, one) == place)
-            self._left[place] = _Left(there | {pod.metadata.uid}, now)
+            self._left[place] = Left(there | {pod.metadata.uid}, now)
         else:
             left.times += pod.metadata.uid not in left.originals
             left.at = now
@@ -158,7 +201,6 @@ class EvictionHistory:
         since = now - _REMEMBERED
         self._refused = {u: one for u, one in self._refused.items() if one.last.until > since}
         self._owners = {u: one for u, one in self._owners.items() if one.until > since}
-        self._used_up = {key: until for key, until in self._used_up.items() if until > now}
         self._left = {
             place: left
             for place, left in self._left.items()
@@ -166,9 +208,9 @@ class EvictionHistory:
         }
 
 
-def _place(policy: PolicyKey, pod: Pod) -> _Place | None:
+def _place(policy: PolicyKey, pod: Pod) -> Place | None:
     owner = pod.metadata.controller
-    return _Place(policy, pod.spec.node_name, owner.uid) if owner is not None else None
+    return Place(policy, pod.spec.node_name, owner.uid) if owner is not None else None
 
 
 def _drop_before(times: dict[PolicyKey, deque[float]], begin: float) -> None:

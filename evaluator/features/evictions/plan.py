@@ -272,7 +272,7 @@ class _PolicyPlanner:
                 self._again(times[0] + span)
         in_hour = max(0, MOST_PER_POD * len(self._pods) - len(hour))
         in_period = max(0, self._rate.limit - len(done))
-        if (until := self._history.used_up_until(self._key)) > now:
+        if (until := self._history.used_up_until()) > now:
             self._again(until)
             in_period = 0
         attempts = max(0, MOST_ATTEMPTS * self._rate.limit - len(tried))

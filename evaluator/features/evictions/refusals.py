@@ -25,6 +25,13 @@ class Meaning(NamedTuple):
     busy: bool = False
 
 
+def is_doubtful(error: KubeError) -> bool:
+    """Return whether the request may have been carried out: there was no answer, or it says that time ran out."""
+    text = str(error).lower()
+    late = "timed out" in text or "timeout" in text
+    return error.status in {0, 502, 504} or (error.status >= 500 and late)
+
+
 def meaning(error: KubeError) -> Meaning:
     """Return what a refusal means."""
     causes = [str(one.get("message", "")) for one in error.causes if one.get("reason") == _BUDGET]

@@ -1,8 +1,11 @@
-"""Reads and writes the ConfigMap with the evictions of the last hour: before each eviction, and when a replica becomes leader."""
+"""Reads and writes the ConfigMap with the evictions of the last hour: before evictions, and when a replica becomes leader."""
 
+import math
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from evaluator.core.kube.transport import KubeError
@@ -10,13 +13,16 @@ from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.model.names import PolicyKey
 from evaluator.features.evictions import journal
 from evaluator.features.evictions.history import HOUR, EvictionHistory
-from evaluator.features.evictions.journal import JournalError
+from evaluator.features.evictions.journal import Journal, JournalError
 from plimsoll import logs
 
 log = logs.get(__name__)
 
 _RETRY = 30.0
 """Seconds between two attempts to read or write it."""
+_CONFLICT = 409
+_RECENT = 5.0
+"""Seconds for which a reservation is as good as a new one."""
 
 
 class ConfigMaps(Protocol):
@@ -32,7 +38,11 @@ class ConfigMaps(Protocol):
 
 
 class EvictionStore:
-    """The stored evictions of one history. `exact`: seconds for which times are stored to the second."""
+    """The stored evictions of one history. `exact`: seconds for which times are stored to the second.
+
+    Evictions are reserved in the object before they happen: a leader that is killed between the two leaves one too many there,
+    and never one too few.
+    """
 
     def __init__(
         self,
@@ -49,18 +59,42 @@ class EvictionStore:
         self.trouble = ""
         """Why evictions are not stored, or those of the last leader not known; empty if all is well."""
         self._version = ""
+        self._sent: list[str] = []
+        """The writers of writes of which it is not known whether they happened."""
         self.known = self._stored = False
         """Whether the evictions of the last leader are known."""
+        self._reserved: Counter[PolicyKey] = Counter()
+        self._unstored: list[tuple[PolicyKey, float]] = []
         self._again_at = self._since = 0.0
+        self._stored_at = -math.inf
+        """When what is reserved was stored."""
 
     def start_over(self) -> None:
         """This replica became leader: read what the last one stored."""
         self.known = self._stored = False
+        self._stored_at = -math.inf
         self._again_at, self._since = 0.0, self._clock()
 
-    def changed(self) -> None:
-        """An eviction happened."""
+    def reserve(self, evictions: Mapping[PolicyKey, int]) -> None:
+        """So many evictions may happen, by policy; none if the round is over."""
+        if evictions != self._reserved:
+            self._reserved, self._stored = Counter(evictions), False
+            self._stored_at = -math.inf
+
+    def evicted(self, policy: PolicyKey, at: float) -> None:
+        """A reserved eviction happened, or may have happened."""
+        self._reserved[policy] -= self._reserved[policy] > 0
+        self._unstored.append((policy, at))
         self._stored = False
+
+    def changed(self) -> None:
+        """The history differs from what is stored."""
+        self._stored = False
+
+    @property
+    def covers(self) -> bool:
+        """Whether what was reserved is stored, and lately: it counts from when it was stored."""
+        return self.known and self._clock() - self._stored_at < _RECENT
 
     async def ready(self) -> bool:
         """Return whether all evictions are known and stored, after an attempt if they were not."""
@@ -69,7 +103,13 @@ class EvictionStore:
         if self._clock() < self._again_at:
             return False
         try:
-            await self._bring_up_to_date()
+            try:
+                await self._bring_up_to_date()
+            except KubeError as error:
+                if error.status != _CONFLICT:
+                    raise
+                self.known = False  # another leader wrote, or the answer to a write was lost
+                await self._bring_up_to_date()
         except NotLeaderError:
             return False
         except (KubeError, JournalError) as error:
@@ -84,9 +124,23 @@ class EvictionStore:
         """Read what is not known, and write it. Raises KubeError and JournalError."""
         if not self.known:
             await self._take_over()
-        ages, now = self._history.all_done(), self._clock()
-        await self._write({key: [now - at for at in times] for key, times in ages.items()})
-        self._stored = True
+        now, number = self._clock(), len(self._unstored)
+        self._stored = True  # until something changes, also meanwhile
+        self._sent.append(uuid.uuid4().hex)
+        try:
+            await self._write(self._journal(now), self._sent[-1])
+        except BaseException:
+            self._stored = False
+            raise
+        self._stored_at = now
+        del self._unstored[:number], self._sent[:-1]
+
+    def _journal(self, now: float) -> Journal:
+        """Return what is to be stored: evictions that happened, and those that are reserved."""
+        ages = {key: [now - at for at in times] for key, times in self._history.all_done().items()}
+        left = self._history.all_left().items()
+        ages_left = {place: replace(one, at=now - one.at) for place, one in left}
+        return Journal(ages, ages_left, +self._reserved)
 
     async def _take_over(self) -> None:
         """Read what the last leader stored, and write it again, which shows how long ago that was."""
@@ -98,20 +152,27 @@ class EvictionStore:
 
     async def _restore(self, found: Mapping[str, Any]) -> None:
         try:
-            ages = journal.decode(found)
+            stored = journal.decode(found)
         except JournalError:
             if self._clock() - self._since < HOUR:
                 raise
             return  # whatever it was, it is longer ago than an hour
-        elapsed = journal.elapsed(found, await self._write(ages))
+        if stored.writer in self._sent:
+            return  # it is ours, and the answer was lost: the history has more
+        elapsed = journal.elapsed(found, await self._write(stored, uuid.uuid4().hex))
         now = self._clock()
-        self._history.restore(
-            {key: [now - age - elapsed for age in times] for key, times in ages.items()}
-        )
-        self._history.use_up((), now)  # it is known what the last leader did
+        begin = now - elapsed
+        done = {key: [begin - age for age in ages] for key, ages in stored.ages.items()}
+        for policy, count in stored.under_way.items():
+            done[policy] = [*done.get(policy, ()), *[now] * count]
+        for policy, at in self._unstored:
+            done.setdefault(policy, []).append(at)
+        left = {place: replace(one, at=begin - one.at) for place, one in stored.left.items()}
+        self._history.restore(done, left)
+        self._history.use_up(now)  # it is known what the last leader did
 
-    async def _write(self, ages: Mapping[PolicyKey, Iterable[float]]) -> Mapping[str, Any]:
-        data = journal.encode(ages, uuid.uuid4().hex, exact=self._exact)
+    async def _write(self, stored: Journal, writer: str) -> Mapping[str, Any]:
+        data = journal.encode(stored._replace(writer=writer), exact=self._exact)
         written = await self._kube.write_config_map(
             journal.body(self._namespace, data, self._version)
         )
@@ -119,8 +180,8 @@ class EvictionStore:
         return written
 
     def _failed(self, error: Exception) -> None:
-        if isinstance(error, KubeError) and error.status == 409:
-            self.known = False  # another leader wrote, or it was created meanwhile
+        if isinstance(error, KubeError) and error.status == _CONFLICT:
+            self.known = False
         self._again_at = self._clock() + _RETRY
         trouble = f"evictions of the last hour cannot be read or stored ({error}): one pod in --evictPeriod"
         if trouble != self.trouble:

@@ -428,14 +428,17 @@ async def test_errors_are_counted_and_the_loop_continues(
     data = {"evictions.json": '{"writer":"x","policies":{}}'}
     stored = answer.says(200, {"metadata": {"resourceVersion": "1"}, "data": data})
     stub_server.then(
-        *(stored, stored, stored),  # read, taken over, written
+        *(stored, stored, stored, stored),  # read, taken over, written, reserved
         answer.refuses(500),
+        *(stored, stored),  # not used, reserved
         answer.says(201, {}),
         answer.refuses(403),  # the event fails, the eviction stands
+        stored,
     )
     background(world.evictor.run())
     world.violated("node-b")
-    await until(lambda: world.counted("error") == 1)
+    await until(lambda: len(stub_server.asked) == 6)
+    assert world.counted("error") == 1
     world.clock.now += 60.0
     world.evictor.wake()
     await until(lambda: world.counted("ok") == 1)
@@ -448,4 +451,44 @@ POD = (
 )
 READY_NODE = cluster.decode_node(
     b'{"metadata":{"name":"node-a"},"status":{"conditions":[{"type":"Ready","status":"True"}]}}'
+)
+
+
+async def test_eviction_without_an_answer_counts_until_it_is_known_that_it_did_not_happen(
+    stub_server, answer, connect, rng, background, until
+):
+    """A request whose answer is lost may have been carried out: the limit of a period holds, whatever the network does."""
+    world = Evicting(await connect(stub_server.url), rng)
+    world.cluster.nodes.replace(
+        [cluster.decode_node(b'{"metadata":{"name":"node-b"}}'), READY_NODE]
+    )
+    world.cluster.pods.replace([cluster.decode_pod(POD), cluster.decode_pod(OTHER_POD)])
+    data = {"evictions.json": '{"writer":"x","policies":{}}'}
+    stored = answer.says(200, {"metadata": {"resourceVersion": "1"}, "data": data})
+    stub_server.then(stored, stored, stored, stored, answer.refuses(504))
+    stub_server.otherwise(stored)
+    background(world.evictor.run())
+    world.violated("node-b")
+    await until(lambda: world.counted("error") == 1)
+    assert len(sent(stub_server)) == 1
+    planned = []
+    world.decided.on_read = lambda: planned.append(True)
+    world.clock.now += 59.0
+    world.evictor.wake()
+    await until(lambda: planned)
+    assert len(sent(stub_server)) == 1
+    world.clock.now += 60.0
+    world.evictor.wake()
+    await until(lambda: len(sent(stub_server)) == 2)
+    key = PolicyKey("default", "demo")
+    assert len(world.evictor._history.done(key, 0.0)) == 1, "the first did not happen"
+
+
+def sent(server):
+    """The evictions that were requested."""
+    return [asked for asked in server.asked if asked.path.endswith("/eviction")]
+
+
+OTHER_POD = POD.replace(b'"web","namespace"', b'"web-2","namespace"').replace(
+    b'"uid":"u"', b'"uid":"u2"'
 )
