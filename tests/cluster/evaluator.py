@@ -55,6 +55,11 @@ class Evaluator:
     async def stop(self, *, kill=False):
         await self._processes.stop("evaluator", kill=kill)
 
+    @property
+    def alive(self):
+        """Whether the process runs."""
+        return self._processes.pid("evaluator") is not None
+
     @contextlib.contextmanager
     def paused(self):
         """Stop the process with SIGSTOP until the block ends."""
