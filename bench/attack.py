@@ -3,8 +3,8 @@
 The evaluator serves 1,000 nodes with an agent each and 50 policies. kube-scheduler's filter request with names only is sent
 back to back, quiet and beside each attack, while each of ten probes a second opens a connection. Attackers are niced, so
 that the server causes what is measured. A row is within its bounds if p99 is at most 3 times the quiet one, no probe fails,
-and memory 5 s after the attack is at most 1.2 times that before. The exit status is 1 if a row is not: look at it, and
-repeat it on an idle machine.
+no answer differs from that of quiet times (`wrong`), all agents stay connected (`agents`: the least), and memory 5 s after the
+attack is at most 1.2 times that before. The exit status is 1 if a row is not: look at it, and repeat it on an idle machine.
 
     python -P bench/attack.py [--nodes 1000] [--policies 50] [--seconds 4] [--only TEXT]
 """
@@ -32,6 +32,8 @@ _PROBE_TIMEOUT = 2.0
 """Of readiness probes in deploy/, in seconds."""
 _PROBE_EVERY = 0.1
 _PATIENCE = 60.0
+_STALE_AFTER = "--staleAfter=20s"
+"""Two reports of an agent: a lost stream shows in answers within the time of an attack."""
 _MARGIN_MS = 1.0
 """A p99 that rises by less is the machine's."""
 
@@ -40,13 +42,15 @@ _MARGIN_MS = 1.0
 class Target:
     """A running program: its process, its ports by name, a request of its client, and the port of its probes.
 
-    `certificate`: a file with a client certificate and key that the agents' port admits, of another node.
+    `ask` returns whether the answer is right. `agents`: how many are connected. `certificate`: a file with a client
+    certificate and key that the agents' port admits, of another node.
     """
 
     pid: int
     ports: Mapping[str, int]
-    ask: Callable[[], None]
+    ask: Callable[[], bool]
     probed: str
+    agents: Callable[[], int] = lambda: 0
     certificate: Path | None = None
 
     def probe(self, timeout: float) -> bool:
@@ -119,6 +123,10 @@ class Row:
     beside: list[float] = field(default_factory=list)
     probes: int = 0
     failed: int = 0
+    wrong: int = 0
+    expected: int = 0
+    connected: int = 0
+    """Agents: before the attack, and the least number during it."""
     before: float = 0.0
     peak: float = 0.0
     after: float = 0.0
@@ -128,7 +136,8 @@ class Row:
         """Whether the row is within its bounds."""
         quiet, beside = (measure.percentile(times, 0.99) for times in (self.quiet, self.beside))
         slower = beside > P99 * quiet and beside > quiet + _MARGIN_MS
-        return not slower and not self.failed and self.after <= MEMORY * self.before
+        kept = self.connected == self.expected and self.after <= MEMORY * self.before
+        return kept and not (slower or self.failed or self.wrong)
 
     def __str__(self) -> str:
         """Return the row of the table."""
@@ -139,13 +148,14 @@ class Row:
         ]
         times = "".join(f"{value:9.1f}" for value in percentiles)
         memory = f"{self.before:8.0f}{self.peak:8.0f}{self.after:8.0f}"
+        harm = f"{self.failed:6}/{self.probes:<4}{self.wrong:6}{self.connected:8}"
         verdict = "" if self.within else "  <- beyond its bounds"
-        return f"{self.attack:36}{times}{self.failed:6}/{self.probes:<4}{memory}{verdict}"
+        return f"{self.attack:36}{times}{harm}{memory}{verdict}"
 
 
 HEAD = (
-    f"{'attack':36}{'p50 ms':>9}{'beside':>9}{'p99 ms':>9}{'beside':>9}{'failed probes':>11}"
-    f"{'MB':>6}{'peak':>8}{'5 s on':>8}"
+    f"{'attack':36}{'p50 ms':>9}{'beside':>9}{'p99 ms':>9}{'beside':>9}{'probes lost':>12}"
+    f"{'wrong':>5}{'agents':>8}{'MB':>8}{'peak':>8}{'5 s on':>8}"
 )
 
 
@@ -155,9 +165,10 @@ def measured(attack: Attack, target: Target, seconds: float) -> Row:
     _times(target, min(1.0, seconds))  # warms up
     row.quiet = _times(target, seconds / 2)
     row.before = measure.memory_mb(target.pid)
+    row.expected = row.connected = target.agents()
     measure.forget_peak(target.pid)
     with attack.run(target), _probing(target, row):
-        row.beside = _times(target, seconds)
+        row.beside = _times(target, seconds, row)
     row.peak = measure.memory_mb(target.pid, "VmHWM")
     time.sleep(_AFTERWARDS)
     row.after = measure.memory_mb(target.pid)
@@ -165,13 +176,16 @@ def measured(attack: Attack, target: Target, seconds: float) -> Row:
     return row
 
 
-def _times(target: Target, seconds: float) -> list[float]:
-    """Return the latencies of successive requests of the target's client, in ms; at least one."""
+def _times(target: Target, seconds: float, row: Row | None = None) -> list[float]:
+    """Return the latencies of successive requests of the target's client, in ms; at least one. Count wrong answers in `row`."""
     found, until = [], time.monotonic() + seconds
     while not found or time.monotonic() < until:
         begun = time.perf_counter()
-        target.ask()
+        right = target.ask()
         found.append((time.perf_counter() - begun) * 1e3)
+        if row is not None:
+            row.wrong += not right
+            row.connected = min(row.connected, target.agents())
     return found
 
 
@@ -198,15 +212,17 @@ def _probing(target: Target, row: Row) -> Iterator[None]:
 def evaluator(nodes: int, policies: int) -> Iterator[Target]:
     """Run an evaluator with an agent on each node; kube-scheduler's filter request names all nodes."""
     with HeldPort() as gangs, contextlib.ExitStack() as stack:
-        flags = ("--gangs", f"--gangWebhookPort={gangs.number}")
-        found, _ = stack.enter_context(site.streaming(nodes, policies, flags))
+        flags = ("--gangs", f"--gangWebhookPort={gangs.number}", _STALE_AFTER)
+        found, fleet = stack.enter_context(site.streaming(nodes, policies, flags))
         ours = found.evaluator
         client = stack.enter_context(Connection(ours.port, found.authority.client_context()))
         body = question(cluster.names(nodes)).body
+        quiet = client.post("filter", body)
+        if quiet.status != 200:
+            raise SystemExit(f"the evaluator answers {quiet.status}")
 
-        def ask() -> None:
-            if (status := client.post("filter", body).status) != 200:
-                raise SystemExit(f"the evaluator answers {status}")
+        def ask() -> bool:
+            return client.post("filter", body).body == quiet.body
 
         certificate = ours.log.with_name("stranger.pem")
         certificate.write_bytes(found.authority.node("stranger") + found.authority.read("node.key"))
@@ -216,7 +232,7 @@ def evaluator(nodes: int, policies: int) -> Iterator[Target]:
             "ops": ours.ops_port,
             "gangs": gangs.number,
         }
-        yield Target(ours.pid, ports, ask, "ops", certificate)
+        yield Target(ours.pid, ports, ask, "ops", lambda: fleet.connected, certificate)
 
 
 @contextlib.contextmanager
@@ -228,8 +244,8 @@ def agent() -> Iterator[Target]:
     ):
         port = found.connection.port
 
-        def ask() -> None:
-            _get(port, "/metrics", _PATIENCE)
+        def ask() -> bool:
+            return _get(port, "/metrics", _PATIENCE) == 200
 
         yield Target(found.pid, {"agent": port}, ask, "agent")
 
