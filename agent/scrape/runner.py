@@ -16,6 +16,7 @@ from collectors.interface import guard
 from collectors.interface.guard import Skipped
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import (
+    Closes,
     Collector,
     CollectorError,
     Deduplicates,
@@ -245,6 +246,9 @@ class CollectorRunner:
     def close(self) -> None:
         """Stop waiting for collectors; threads of hanging ones are abandoned."""
         self._runner.close()
+        for collector in self._collectors.values():
+            if isinstance(collector, Closes):
+                collector.close()
 
     def _collect(self, name: str, collector: Collector) -> _CollectorResult:
         begin = self._clock()

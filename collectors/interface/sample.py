@@ -123,6 +123,15 @@ class FindsProblems(Protocol):
         ...
 
 
+@runtime_checkable
+class Closes(Protocol):
+    """A collector with threads of its own."""
+
+    def close(self) -> None:
+        """End their work. Any thread may call it."""
+        ...
+
+
 class CollectorError(Exception):
     """A source could not be read this time; the next scrape tries again."""
 

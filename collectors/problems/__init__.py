@@ -20,6 +20,7 @@ from collectors.interface.sample import (
     SourceAbsentError,
 )
 from collectors.problems import xids
+from collectors.problems.rest import Rest
 from collectors.problems.sources import (
     FileSource,
     JournalSource,
@@ -42,6 +43,7 @@ from collectors.shared.problems.monitors import Monitor, MonitorError
 from plimsoll import logs
 from plimsoll.flags import option
 from plimsoll.kernellog.readers import KernelLogError, boot_id
+from plimsoll.text import one_line
 
 _LOGS = "logs of --problems.config"
 METRICS = Table(
@@ -50,7 +52,8 @@ METRICS = Table(
     Metric("problem_gauge", "gauge", "Whether a specific type of problem is affecting the node or not.", _LOGS, ("type", "reason"), node_exporter=False),
     Metric("node_problem_<type>", "gauge", "Whether the node has the problem <type>, for policies.", _LOGS, node_exporter=False),
     Metric("node_problem_monitor_up", "gauge", "Whether the configuration of this file can be used and its log be read.", _LOGS, ("monitor",), node_exporter=False),
-    Metric("node_gpu_xid_errors_total", "counter", "XID errors of a GPU in the kernel's log since boot, by code and what NVIDIA's catalogue says to do.", "/dev/kmsg or syslog(2)", ("pci_bus_id", "xid", "action"), node_exporter=False),
+    Metric("node_problem_unparsed_lines_total", "counter", "Lines of a log file that do not fit the monitor's pluginConfig.", _LOGS, ("monitor",), node_exporter=False),
+    Metric("node_gpu_xid_errors_total", "counter", "XID errors of a GPU, or SXid errors of an NVSwitch, in the kernel's log since boot, by code and what NVIDIA's catalogue says to do.", "/dev/kmsg or syslog(2)", ("pci_bus_id", "xid", "action"), node_exporter=False),
     Metric("node_gpu_xid_last_time_seconds", "gauge", "Unix time of the last XID error of a GPU in the kernel's log since boot, by code and action.", "/dev/kmsg or syslog(2)", ("pci_bus_id", "xid", "action"), "seconds", node_exporter=False),
     Metric("node_kernel_log_records_total", "counter", "Records of the kernel's log that were read.", "/dev/kmsg or syslog(2)", node_exporter=False),
     Metric("node_kernel_log_lost_records_total", "counter", "Records of the kernel's log that were overwritten before they were read; those lost in one go count once where only syslog(2) can be read.", "/dev/kmsg or syslog(2)", node_exporter=False),
@@ -62,6 +65,8 @@ _MOST_XIDS = 500
 """GPUs and codes that are counted."""
 _CLOCKS = 1.0
 """Seconds by which the clocks of logs and boot may differ."""
+_PATIENCE = 5.0
+"""Seconds to wait at the end for a line that is being matched."""
 _SAVE = 10.0
 """Seconds between two saves of positions alone."""
 
@@ -125,6 +130,9 @@ class Problems:
         self._lock = threading.Lock()
         self._started = False
         self._up: dict[str, bool] = {}
+        self._unparsed: dict[str, int] = {}
+        self._matching = threading.Lock()
+        self._stopped = threading.Event()
         self._sources: dict[str, Source] = {}
         self._records = self._lost = 0
         self._tracker = ProblemTracker((), {})
@@ -144,6 +152,7 @@ class Problems:
             states = [(c.type, c.reason if c.active else "") for c in tracker.conditions.values()]
             gauges = sorted(tracker.gauges)
             up = sorted(self._up.items())
+            unparsed = sorted(self._unparsed.items())
             kernel = (self._records, self._lost) if _KERNEL in self._sources else None
             gpus = [
                 ((pci, str(code), xids.action(code)), found)
@@ -152,6 +161,9 @@ class Problems:
         yield METRICS.family(
             "node_problem_monitor_up", [((name,), float(is_up)) for name, is_up in up]
         )
+        if unparsed:
+            rows = [((name,), float(number)) for name, number in unparsed]
+            yield METRICS.family("node_problem_unparsed_lines_total", rows)
         if counts:
             yield METRICS.family("problem_counter", counts)
         if gauges:
@@ -253,8 +265,9 @@ class Problems:
 
     def _work(self, source: Source, read: Sequence[_Read]) -> None:
         """Read one log, forever."""
-        begin, error = time.time(), ""
-        while True:
+        begin, error, told = time.time(), "", False
+        rest = Rest(self._stopped.wait)
+        while not self._stopped.is_set():
             try:
                 found = source.read(_WAIT if self._active() else _IDLE)
             except SourceError as caught:
@@ -263,19 +276,25 @@ class Problems:
                     log.error("log cannot be read", monitors=",".join(r.monitor.name for r in read), reason=error)  # fmt: skip
                 self._mark(read, up=False)
                 self._tick()
-                time.sleep(_RETRY)
+                self._stopped.wait(_RETRY)
                 continue
             if error:
                 log.info("log can be read again", monitors=",".join(r.monitor.name for r in read))
                 error = ""
-            self._mark(read, up=True)
-            since = -1.0 if source.continued else begin
+            if found.unparsed and not told:
+                told = True
+                log.warning("line of a log does not fit pluginConfig", monitors=",".join(r.monitor.name for r in read), line=one_line(found.odd, 400))  # fmt: skip
+            self._mark(read, up=not isinstance(source, FileSource) or source.fits)
             with self._lock:
                 self._records += len(found.lines) if isinstance(source, KernelSource) else 0
                 self._lost += found.lost
-                for line in found.lines:
-                    self._count_xid(line)
-                    self._apply(read, line, since)
+                for name in (r.monitor.name for r in read if isinstance(source, FileSource)):
+                    self._unparsed[name] = self._unparsed.get(name, 0) + found.unparsed
+            for line in found.lines:
+                with rest.after_work(), self._matching:
+                    if self._stopped.is_set():
+                        return
+                    self._apply(read, line, -1.0 if source.continued else begin)
             self._tick()
 
     def _count_xid(self, line: Line) -> None:
@@ -287,16 +306,26 @@ class Problems:
             self._xids[found] = times + 1, line.at
             self._xid_changes += 1
 
+    def close(self) -> None:
+        """Match no more lines. Waits for the one that is being matched: a thread in google-re2 must not meet the end of Python."""
+        self._stopped.set()
+        self._matching.acquire(timeout=_PATIENCE)
+
     def _apply(self, read: Iterable[_Read], line: Line, since: float) -> None:
         """Match a line; one before the boot, or before the lookback of the first start, does not count."""
-        booted = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+        with self._lock:
+            self._count_xid(line)
+        now = time.time()
+        booted, at = now - time.clock_gettime(time.CLOCK_BOOTTIME), min(line.at, now)
         for monitor, matcher in read:
-            if line.at < max(since - monitor.lookback, booted - _CLOCKS + monitor.delay):
+            if at < max(since - monitor.lookback, booted - _CLOCKS + monitor.delay):
                 continue
             if monitor.skip and any(part in line.text for part in monitor.skip):
                 continue
-            for match in matcher.push(line.text):
-                self._tracker.matched(monitor, match, min(line.at, time.time()))
+            if matches := matcher.push(line.text):
+                with self._lock:
+                    for match in matches:
+                        self._tracker.matched(monitor, match, at)
 
     def _mark(self, read: Iterable[_Read], *, up: bool) -> None:
         with self._lock:

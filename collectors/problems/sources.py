@@ -4,11 +4,11 @@ Each source returns the lines that are new since its last read, with their times
 from. A source whose log vanishes is opened again.
 """
 
-import contextlib
 import json
 import os
 import selectors
 import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -16,20 +16,19 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from collectors.shared.problems.gotime import Layout
-from collectors.shared.problems.matching import compile_pattern
+from collectors.shared.problems.filelines import LONGEST, LineFormat, decoded
 from plimsoll.kernellog import readers
 from plimsoll.kernellog.handover import SocketReader
 from plimsoll.kernellog.readers import KernelLogError, PacedReader, Position, Reader
-from plimsoll.re2 import Pattern
 
-LONGEST = 4096
-"""Bytes of a line of a file or journal; the rest is dropped."""
 _LINES_PER_SECOND = 10_000
 _READ = 256 << 10
 _FIRST_READ = 8 << 20
 """Bytes before a file's end from which it is read the first time."""
 _PAUSE = 0.25
+_SETTLED = 1.0
+_FEW = 1000
+"""Lines in a row that do not fit, after which a log whose lines fitted does no more."""
 
 
 class SourceError(Exception):
@@ -50,6 +49,10 @@ class Lines(NamedTuple):
 
     lines: list[Line]
     lost: int = 0
+    unparsed: int = 0
+    """Lines that do not fit the configuration."""
+    odd: str = ""
+    """One of those, and why."""
 
 
 class Source(Protocol):
@@ -77,23 +80,38 @@ class KernelSource:
         self._position = _kernel_position(position)
         self.continued = self._position is not None
         self._reader: Reader | None = None
+        self._lies_there = True
 
     def read(self, timeout: float) -> Lines:
         """Return what is new; wait for it about `timeout` seconds. Raises SourceError."""
         try:
             if self._reader is None:
-                self._reader = self._open()
-            batch = self._reader.read(timeout)
+                self._reader, self._lies_there = self._open(), True
+            batch = self._reader.read(min(timeout, self._settled) if self._lies_there else timeout)
+            if self._lies_there and not batch.records:
+                self._lies_there = False
+                lost, batch = batch.lost, self._reader.read(timeout)
+                batch = batch._replace(lost=batch.lost + lost)
         except KernelLogError as error:
             self._close()
             raise SourceError(str(error)) from error
-        # printk's clock is the monotonic one, within the milliseconds that matter here
-        boot = time.time() - time.monotonic()
-        lines = [Line(r.text, boot + r.microseconds / 1e6, r.of_kernel) for r in batch.records]
+        # printk's clock may be behind the monotonic one, such as after a suspension: what comes now is of now. What lay there
+        # has only printk's clock.
+        now = time.time()
+        boot = now - time.monotonic()
+        lines = [
+            Line(r.text, boot + r.microseconds / 1e6 if self._lies_there else now, r.of_kernel)
+            for r in batch.records
+        ]
         if batch.records:
             last = batch.records[-1]
             self._position = Position(self._boot_id, last.sequence, last.microseconds)
         return Lines(lines, batch.lost)
+
+    @property
+    def _settled(self) -> float:
+        """Seconds without a record after which all that lay there has been read; the socket's server needs a moment."""
+        return _SETTLED if self._where.startswith("unix:") else 0.0
 
     def _open(self) -> Reader:
         self._boot_id = readers.boot_id(self._procfs)
@@ -128,10 +146,10 @@ class FileSource:
 
     def __init__(self, path: Path, config: Mapping[str, str], position: Any) -> None:
         self._path = path
-        self._timestamp = compile_pattern(config["timestamp"])
-        self._message = compile_pattern(config["message"])
-        self._layout = Layout(config["timestampFormat"])
+        self._format = LineFormat(config)
         self._inode, self._offset = -1, 0
+        self._fitted = False
+        self._in_a_row = 0
         self.continued = False
         match position:
             case [int(inode), int(offset)]:
@@ -144,19 +162,34 @@ class FileSource:
         end = time.monotonic() + timeout
         while not (data := self._new()) and time.monotonic() < end:
             time.sleep(_PAUSE)
-        lines = [
-            line
-            for text in data.splitlines()
-            if (line := self._line(text[:LONGEST].decode("utf-8", "replace"))) is not None
-        ]
+        lines, unparsed, odd, now = [], 0, "", datetime.now().astimezone()
+        for raw in data.split(b"\n"):
+            if not raw.strip():
+                continue
+            text = decoded(raw)
+            try:
+                lines.append(Line(*self._format.parse(text, now)))
+                self._fitted, self._in_a_row = True, 0
+            except (ValueError, OverflowError) as error:
+                unparsed, self._in_a_row = unparsed + 1, self._in_a_row + 1
+                odd = odd or f"{error}: {text[:200]!r}"
         if len(lines) > _LINES_PER_SECOND:
             time.sleep(1)
-        return Lines(lines)
+        return Lines(lines, unparsed=unparsed, odd=odd)
+
+    @property
+    def fits(self) -> bool:
+        """Return whether lines fit the configuration, as far as known."""
+        return self._in_a_row == 0 or (self._fitted and self._in_a_row < _FEW)
 
     def _new(self) -> bytes:
         try:
-            with self._path.open("rb") as file:
+            with open(self._path, "rb", opener=_opened) as file:
                 status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode):
+                    raise SourceError(
+                        f"{self._path}: not a regular file; give the path of a log file"
+                    )
                 if status.st_ino != self._inode or status.st_size < self._offset:
                     first = self._inode == -1
                     self._inode = status.st_ino
@@ -171,31 +204,13 @@ class FileSource:
         self._offset += whole
         return data[:whole]
 
-    def _line(self, text: str) -> Line | None:
-        """Return a line's message and time; None for a line without them."""
-        stamp, message = _last_group(self._timestamp, text), _last_group(self._message, text)
-        if stamp is None or message is None:
-            return None
-        try:
-            return Line(message, self._layout.parse(stamp, datetime.now().astimezone()))
-        except ValueError:
-            return None
-
     def position(self) -> Any:
         """Return the file's inode and offset."""
         return [self._inode, self._offset]
 
 
-def _last_group(pattern: Pattern, text: str) -> str | None:
-    """Return the last group of a pattern, or its whole match."""
-    if (match := pattern.search(text)) is None:
-        return None
-    number = 0
-    with contextlib.suppress(IndexError):
-        while True:
-            match[number + 1]
-            number += 1
-    return match[number]
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 class JournalSource:

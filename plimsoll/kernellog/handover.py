@@ -13,7 +13,8 @@ import socket
 import stat
 import struct
 import threading
-from collections.abc import Callable, Collection
+import time
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 from plimsoll import logs
@@ -29,6 +30,10 @@ _LONGEST_REQUEST = 200
 _LONGEST_LINE = 64 << 10
 _CREDENTIALS = struct.Struct("3i")
 _WAIT = 1.0
+_AGAIN = 1.0
+"""Seconds until the server tries again to accept, and for which it waits for the slot of a client that it ended."""
+_PATIENCE = 1.0
+"""Seconds after which a client that does not read, or sends no request, may be ended for another."""
 
 
 def peer_uid(connection: socket.socket) -> int:
@@ -49,6 +54,7 @@ class KernelLogServer:
         boot_id: str,
         uids: Collection[int],
         records_per_second: int,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`uids`: the users that may connect, beside this process's own. Raises OSError."""
         self._open_log = open_log
@@ -56,7 +62,12 @@ class KernelLogServer:
         self._uids = {*uids, os.geteuid()}
         self._rate = records_per_second
         self._refusals = RateLimitedLogger(log)
+        self._clock = clock
+        self._closed = threading.Event()
         self._slots = threading.BoundedSemaphore(_MOST_CLIENTS)
+        self._lock = threading.Lock()
+        self._waiting: dict[socket.socket, float] = {}
+        """Clients whose request or reading is waited for, and since when."""
         with contextlib.suppress(FileNotFoundError):
             if stat.S_ISSOCK(path.lstat().st_mode):
                 path.unlink()  # of a process that was killed
@@ -71,15 +82,25 @@ class KernelLogServer:
 
     def run(self) -> None:
         """Serve clients, until `close`."""
-        while True:
+        while not self._closed.is_set():
             try:
                 connection, _ = self._socket.accept()
-            except OSError:
-                return
-            self._admit(connection)
+            except OSError as error:
+                # Such as EMFILE, which ends when other files are closed.
+                if not self._closed.wait(_AGAIN):
+                    self._refusals.log(
+                        "cannot accept a client of the kernel log", reason=str(error)
+                    )
+                continue
+            try:
+                self._admit(connection)
+            except (OSError, RuntimeError) as error:  # gone already; no more threads
+                self._refusals.log("cannot serve a client of the kernel log", reason=str(error))
+                connection.close()
 
     def close(self) -> None:
         """Accept no more clients."""
+        self._closed.set()
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -89,20 +110,48 @@ class KernelLogServer:
             self._refusals.log(
                 "refused a client of the kernel log: its user may not read it", uid=uid
             )
-        elif not self._slots.acquire(blocking=False):
+        elif not self._slots.acquire(blocking=False) and not self._make_room():
             self._refusals.log(
                 "refused a client of the kernel log: too many are connected", uid=uid
             )
         else:
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+            except RuntimeError:
+                self._slots.release()
+                raise
             return
         connection.close()
+
+    def _make_room(self) -> bool:
+        """End the client that has kept the server waiting longest, if it did for a while. Returns whether its slot is taken."""
+        with self._lock:
+            connection, since = min(
+                self._waiting.items(), key=lambda item: item[1], default=(None, 0.0)
+            )
+            if connection is None or self._clock() - since < _PATIENCE:
+                return False
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+        return self._slots.acquire(timeout=_AGAIN)
+
+    @contextlib.contextmanager
+    def _awaiting(self, connection: socket.socket) -> Iterator[None]:
+        with self._lock:
+            self._waiting[connection] = self._clock()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._waiting[connection]
 
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection:
                 connection.settimeout(_REQUEST_SECONDS)
-                after = self._position(_request(connection))
+                with self._awaiting(connection):
+                    request = _request(connection)
+                after = self._position(request)
                 connection.settimeout(_SEND_SECONDS)
                 self._hand_over(connection, after)
         except (OSError, ValueError, KernelLogError) as error:
@@ -128,7 +177,8 @@ class KernelLogServer:
                 batch = reader.read(_WAIT)
                 lost = f"lost {batch.lost}\n".encode() if batch.lost else b""
                 if data := lost + b"".join(map(encode, batch.records)):
-                    connection.sendall(data)
+                    with self._awaiting(connection):
+                        connection.sendall(data)
                 elif _is_closed(connection):
                     return
 

@@ -130,7 +130,9 @@ class FileReader:
         whole = data.rfind(b"\n") + 1 or (len(data) if len(data) == _MOST * 256 else 0)
         self._offset += whole
         records, lost = [], 0
-        for line in data[:whole].splitlines():
+        for line in data[:whole].split(b"\n"):
+            if not line or line.startswith(b" "):
+                continue  # a blank begins a line about the record before: the device's name and the like
             try:
                 record = parse(line)
             except RecordError:

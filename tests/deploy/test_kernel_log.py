@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 
 import pytest
 
@@ -87,6 +88,86 @@ def test_shipped_configuration_finds_each_recorded_problem(rendered, tmp_path) -
     assert [m.rule.reason for line in HARMLESS for m in matcher.push(line)] == []
     assert json.loads(config["data"]["kernel.json"])["plugin"] == "kmsg"
     assert set(DEFAULTS) <= {c.type for c in monitor.conditions}
+
+
+OOPSES = (
+    "BUG: unable to handle page fault for address: ffff888100001234",
+    "Oops: general protection fault, probably for non-canonical address 0xdead: 0000 [#1] SMP",
+    "Oops: 0002 [#1] SMP NOPTI",
+    "Unable to handle kernel NULL pointer dereference at virtual address 0000000000000040",
+    "Unable to handle kernel write to read-only memory at virtual address ffff800081230000",
+    "Internal error: Oops: 0000000096000046 [#3] PREEMPT SMP",
+    "Internal error: synchronous external abort: 0000000096000410 [#1] SMP",
+    "BUG: Kernel NULL pointer dereference on read at 0x00000008",
+    "BUG: Unable to handle kernel data access at 0xc00c000000000120",
+    "Oops: Kernel access of bad area, sig: 7 [#2]",
+    "Oops: Exception in kernel mode, sig: 5 [#1]",
+    "Unable to handle kernel pointer dereference in virtual kernel address space",
+    "Oops: 003b ilc:3 [#1] SMP",
+    "specification exception: 0006 ilc:2 [#1] SMP",
+    "Unable to handle kernel paging request at virtual address ff60000000001000",
+    "Oops [#1]",
+    "Oops - load access fault [#1]",
+    "kernel BUG at fs/inode.c:611!",
+)
+STATUSES = (
+    *("operation not supported", "timeout", "critical space allocation", "recoverable transport"),
+    *("critical target", "critical nexus", "reservation conflict", "critical medium", "protection"),
+    *("kernel resource", "device resource", "nonblocking retry", "device offline", "I/O"),
+    *("dm internal retry", "open zones exceeded", "active zones exceeded", "invalid"),
+    "duration limit exceeded",
+)
+"""Of blk_errors in the kernel's block/blk-core.c."""
+DOWN = (
+    "mlx5_core 0000:5e:00.1 ens2f1np1: Link down",
+    "igb 0000:09:00.1 eno2: igb: eno2 NIC Link is Down",
+    "enic 0000:1d:00.0 eth5: Link DOWN",
+    "mlx4_en: ens3d1: Link Down",
+    "ice 0000:98:00.0 ens4f0: NIC Link is Down",
+    "bond1: (slave ens2f0): link status definitely down, disabling slave",
+    "bonding: bond0: link status definitely down for interface eth1, disabling it",
+    "fec 30be0000.ethernet eth0: Link is Down",
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "texts"),
+    [
+        ("KernelOops", OOPSES),
+        ("IOError", [f"{status} error, dev sdc, sector 8 op 0x0:(READ) flags 0x0" for status in STATUSES]),
+        ("IOError", ["nvme0n1: Read(0x2) @ LBA 71, 8 blocks, Unrecovered Read Error (sct 0x2 / sc 0x81) DNR"]),
+        ("LinkDown", DOWN),
+        ("TaskHung", ["INFO: task md0_raid5:812 blocked in I/O wait for more than 245 seconds."]),
+        ("RuntimeHung", ["INFO: task kubelet:81 blocked in I/O wait for more than 122 seconds."]),
+        ("GPUXidError", ["NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=1, name=x, Contained"]),
+        ("GPUXidError", ["nvidia-nvswitch0: SXid (PCI:0000:c4:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"]),
+        ("FilesystemIsReadOnly", ["BTRFS info (device sdd2 state E): forced readonly"]),
+        ("MemoryReadError", ["EDAC MC0: 1 UE memory read error on DIMM_A1 (channel:0 slot:0)"]),
+        ("SoftLockup", ["watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kworker/3:0:77]"]),
+    ],
+)  # fmt: skip
+def test_texts_of_current_kernels_and_all_architectures_count_once(
+    reason: str, texts: Sequence[str], rendered
+) -> None:
+    (config,) = [o for o in rendered if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "plimsoll-problems"]  # fmt: skip
+    monitor = monitors.parse(config["data"]["kernel.json"], "kernel.json")
+    for text in texts:
+        found = [m.rule.reason for m in LineMatcher(monitor.rules, monitor.lines).push(text)]
+        assert found.count(reason) == 1, text
+        assert set(found) <= {reason, "TaskHung"}, text
+    for text in (
+        "ata3: SATA link down (SStatus 0 SControl 300)",
+        "pcieport 0000:00:1d.0: pciehp: Slot(12): Link Down",
+        "INFO: task (udev-worker):374 is blocked on a mutex likely owned by task kubelet:991.",
+        "EDAC MC0: Giving out device to module skx_edac",
+    ):
+        assert LineMatcher(monitor.rules, monitor.lines).push(text) == [], text
+
+
+def test_each_pattern_names_its_source_in_the_kernel(rendered) -> None:
+    (config,) = [o for o in rendered if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "plimsoll-problems"]  # fmt: skip
+    rules = json.loads(config["data"]["kernel.json"])["rules"]
+    assert [rule for rule in rules if not rule.get("kernel")] == []
 
 
 def test_guard_admits_exactly_the_configured_conditions(with_components) -> None:

@@ -4,6 +4,7 @@ The reference time is Mon Jan 2 15:04:05 MST 2006. Supported are numbers, names 
 offsets; of named zones only UTC and GMT.
 """
 
+import contextlib
 import re
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -27,6 +28,8 @@ _PARTS = {
     "-07:00": _OFFSET,
     "-0700": _OFFSET,
 }
+_AHEAD = timedelta(days=1)
+"""What may be ahead of now: clocks differ, and so do zones that a log does not name."""
 _FRACTION = re.compile(r"[.,](?:0{1,9}|9{1,9})(?!\d)")
 _TOKEN = re.compile("|".join(map(re.escape, sorted(_PARTS, key=len, reverse=True))))
 
@@ -54,22 +57,29 @@ class Layout:
             raise LayoutError(f"timestampFormat {text[:80]!r} has no {', '.join(sorted(missing))}")
 
     def parse(self, text: str, now: datetime) -> float:
-        """Return a time as Unix seconds; without a year in `now`'s, without an offset in `now`'s zone. Raises ValueError."""
+        """Return a time as Unix seconds; without a year the last one up to a day from `now`, without an offset in `now`'s zone. Raises ValueError."""
         found = self._pattern.fullmatch(text)
         if found is None:
             raise ValueError(f"not a time of the layout: {text[:80]!r}")
         parts = found.groupdict()
         month = _month(parts)
-        time = datetime(
-            int(parts.get("year") or now.year),
-            month,
-            int(parts["day"]),
-            int(parts["hour"]),
-            int(parts["minute"]),
-            min(int(parts["second"]), 59),
-            tzinfo=_zone(parts.get("offset"), parts.get("zone"), now),
-        )
-        return time.timestamp() + float(f"0.{(parts.get('fraction') or '.0')[1:]}")
+        zone = _zone(parts.get("offset"), parts.get("zone"), now)
+        # A log without years, read in November, has lines of last December; a leap day may be four years old.
+        years = [int(parts["year"])] if parts.get("year") else range(now.year + 1, now.year - 9, -1)
+        for year in years:
+            with contextlib.suppress(ValueError):
+                time = datetime(
+                    year,
+                    month,
+                    int(parts["day"]),
+                    int(parts["hour"]),
+                    int(parts["minute"]),
+                    min(int(parts["second"]), 59),
+                    tzinfo=zone,
+                )
+                if time - now <= _AHEAD:
+                    return time.timestamp() + float(f"0.{(parts.get('fraction') or '.0')[1:]}")
+        raise ValueError(f"no time up to a day from now: {text[:80]!r}")
 
 
 def _month(parts: dict[str, str | None]) -> int:

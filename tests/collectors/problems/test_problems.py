@@ -8,11 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import structlog
 
 from collectors.interface.host import Host
 from collectors.interface.sample import SourceAbsentError
 from collectors.problems import Options, Problems, _Read
-from collectors.problems.sources import JournalSource, Line, Lines, SourceError
+from collectors.problems.sources import FileSource, JournalSource, Line, Lines, SourceError
 from collectors.problems.tracking import ProblemTracker
 from collectors.shared.problems import monitors
 from collectors.shared.problems.matching import LineMatcher
@@ -242,6 +243,74 @@ def test_log_file_is_followed_through_rotation(node: Node, values) -> None:
     log.rename(log.with_name("engine.log.1"))
     log.write_text(engine_line("corrupt layer", time.time() + 1))
     until(lambda: values(collector.collect())[count] == 2)
+
+
+def file_log(node: Node, *lines: str) -> Path:
+    node.config.write_text(document(**FILE_LOG))
+    log = node.root / "var/log/engine.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("".join(f"{line}\n" for line in lines))
+    return log
+
+
+UP = 'node_problem_monitor_up{monitor="kernel.json"}'
+UNPARSED = 'node_problem_unparsed_lines_total{monitor="kernel.json"}'
+
+
+def test_log_of_which_no_line_fits_is_not_up_and_a_line_is_named(node: Node, values) -> None:
+    log = file_log(node, "2026-11-26T18:33:45.123456+00:00 node-7 engine: corrupt layer", "other")
+    collector = node.collector()
+    with structlog.testing.capture_logs() as logged:
+        until(lambda: values(collector.collect()).get(UNPARSED) == 2)
+        assert values(collector.collect())[UP] == 0
+    (line,) = [entry for entry in logged if "does not fit" in str(entry["event"])]
+    assert "18:33:45.123456" in str(line["line"])
+    with log.open("a") as file:
+        file.write(engine_line("corrupt layer", time.time()) + "stack trace\n")
+    until(lambda: values(collector.collect()).get(UNPARSED) == 3)
+    assert values(collector.collect())[UP] == 1, "one fits"
+
+
+@pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "directory"])
+def test_log_that_is_no_file_is_explained(node: Node, values, kind: str) -> None:
+    log = file_log(node)
+    log.unlink()
+    if kind == "fifo":
+        os.mkfifo(log)
+    elif kind == "directory":
+        log.mkdir()
+    else:
+        log.symlink_to(kind)
+    with pytest.raises(SourceError, match=r"engine\.log: (not a regular file|Is a directory)"):
+        FileSource(log, FILE_LOG["pluginConfig"], None).read(0)
+
+
+def test_record_that_comes_live_has_the_time_of_reading(node: Node, values) -> None:
+    """The kernel's clock may be behind, by a suspension; the lookback is about what lay there."""
+    node.write("stuck, before the start", ago=600)
+    collector = node.collector()
+    records = "node_kernel_log_records_total"
+    until(lambda: values(collector.collect()).get(records) == 1)
+    assert values(collector.collect())[DEADLOCK] == 0
+    until(lambda: not collector._sources["kernel"]._lies_there)
+    before = time.time()
+    node.write("stuck", ago=600)
+    until(lambda: values(collector.collect())[DEADLOCK] == 1)
+    (active,) = [c for c in collector.conditions() if c.active]
+    assert active.since >= before
+
+
+def test_condition_ends_though_other_mounts_are_read_only_by_nature(node: Node, values) -> None:
+    collector = node.collector()
+    values(collector.collect())
+    path = node.root / "proc/1/mountinfo"
+    by_nature = (
+        "60 29 7:3 / /opt/tool rw,relatime - squashfs /dev/loop3 ro,errors=continue\n"
+        "65 29 0:39 / /srv/image rw,relatime - overlay overlay ro,lowerdir=/srv/a:/srv/b\n"
+    )
+    for options, sick in (("ro", True), ("rw", False)):
+        path.write_text(f"29 1 8:1 / / rw - ext4 /dev/sda1 {options}\n{by_nature}")
+        assert collector._states() == {"ReadonlyFilesystem": sick}
 
 
 JOURNAL = """\

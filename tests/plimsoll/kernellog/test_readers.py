@@ -159,6 +159,13 @@ def test_file_is_read_as_it_grows_and_damaged_lines_are_lost(tmp_path: Path) -> 
     assert texts(FileReader(path, after=1).read(0)) == ["unfinished"]
 
 
+def test_lines_about_a_record_are_neither_records_nor_lost(tmp_path: Path) -> None:
+    path = tmp_path / "kmsg"
+    path.write_bytes(b"6,0,1,-;Link down\n SUBSYSTEM=pci\n DEVICE=+pci:0000:4b:00.0\n6,1,2,-;one\n")
+    batch = FileReader(path).read(0)
+    assert (texts(batch), batch.lost) == (["Link down", "one"], 0)
+
+
 def test_source_that_is_missing_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KernelLogError, match="No such file"):
         KmsgReader(tmp_path / "none")

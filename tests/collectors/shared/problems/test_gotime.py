@@ -30,6 +30,27 @@ def test_times_are_parsed(layout: str, text: str, seconds: float) -> None:
     assert Layout(layout).parse(text, NOW) == pytest.approx(seconds, abs=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("now", "text", "seconds"),
+    [
+        ((2026, 11, 26), "Dec 20 10:15:02", unix(2025, 12, 20, 10, 15, 2)),
+        ((2026, 1, 1), "Dec 31 23:59:59", unix(2025, 12, 31, 23, 59, 59)),
+        ((2025, 12, 31, 23), "Jan  1 00:30:00", unix(2026, 1, 1, 0, 30)),
+        ((2026, 3, 1), "Feb 29 01:02:03", unix(2024, 2, 29, 1, 2, 3)),
+    ],
+)
+def test_time_without_a_year_is_the_last_one(
+    now: tuple[int, ...], text: str, seconds: float
+) -> None:
+    read = datetime(*now, tzinfo=timezone(timedelta(hours=2)))
+    assert Layout("Jan _2 15:04:05").parse(text, read) == seconds
+
+
+def test_year_far_ahead_is_an_error() -> None:
+    with pytest.raises(ValueError, match="up to a day from now"):
+        Layout("2006-01-02 15:04:05").parse("2099-01-02 01:02:03", NOW)
+
+
 @pytest.mark.parametrize("text", ["", "Foo  2 01:02:03", "Aug 32 01:02:03", "Aug  2 25:02:03", "x"])
 def test_other_text_is_an_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"layout|not a month|day|hour"):
