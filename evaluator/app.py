@@ -96,10 +96,14 @@ class Service:
 
     def start_loops(self) -> list[asyncio.Task[Any]]:
         """Start the loops of the core and of features. Without leader election, this replica may write from now on."""
+        run = self.core.isolation.keep_running
+        return [asyncio.create_task(run(name, loop)) for name, loop in self.loops()]
+
+    def loops(self) -> list[tuple[str, Loop]]:
+        """Return the loops of the core and of features, each with its owner and name, as parts are called."""
         loops = [("core", loop) for loop in self.core.loops()]
         loops += [(name, loop) for name, wired in self._wired.items() for loop in wired.loops]
-        run = self.core.isolation.keep_running
-        return [asyncio.create_task(run(f"{name}: {_named(loop)}", loop)) for name, loop in loops]
+        return [(f"{name}: {_named(loop)}", loop) for name, loop in loops]
 
 
 def _named(loop: Loop) -> str:

@@ -32,6 +32,7 @@ from evaluator.core.access.user import (
     denial,
     review_spec,
 )
+from evaluator.core.isolation import Part
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.transport import KubeError
@@ -244,7 +245,15 @@ def _unauthorized(reason: str) -> RejectedRequestError:
 class DelegatedAccess:
     """Guards for the ports of one evaluator. `run()` must run while a guard uses the front proxy."""
 
-    def __init__(self, api: Kube, metrics: Metrics, publish: Publish = unheard) -> None:
+    def __init__(
+        self,
+        api: Kube,
+        metrics: Metrics,
+        publish: Publish = unheard,
+        part: Part | None = None,
+    ) -> None:
+        """`part` takes what the reading of the front proxy's configuration raises."""
+        self._part = part
         self._api = api
         self._metrics = metrics
         self._tokens: TokenReviewer[User] = TokenReviewer(self._user_of, fresh=FRESH)
@@ -268,7 +277,10 @@ class DelegatedAccess:
 
     def run(self) -> Coroutine[Any, Any, None]:
         """Watch the front proxy's configuration until cancelled."""
-        return Reflector(self._api, CONFIG_MAP, decode_config_map, self.front_proxy).run()
+        watch = Reflector(
+            self._api, CONFIG_MAP, decode_config_map, self.front_proxy, guard=self._part
+        )
+        return watch.run()
 
     async def _user_of(self, token: str) -> User:
         try:

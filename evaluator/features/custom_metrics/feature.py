@@ -13,6 +13,7 @@ from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.cache.pods import PodCache
 from evaluator.core.feature import Feature
 from evaluator.core.http.ports import Port
+from evaluator.core.isolation import Part
 from evaluator.core.kube.client import Kube
 from evaluator.core.loop.loop import DecisionLoop, DecisionParts
 from evaluator.core.metrics import Metrics
@@ -163,9 +164,10 @@ class CustomMetricsPort:
         served: ServedMetrics,
         derived: frozenset[str],
         publish: Publish,
+        part: Part,
     ) -> None:
         """Reads the certificate. Raises TlsError."""
-        self._access = DelegatedAccess(api, metrics, publish)
+        self._access = DelegatedAccess(api, metrics, publish, part)
         self._decider = decider
         self._pods = pods
         self._by_namespace = PodsByNamespace()
@@ -243,6 +245,7 @@ def wire(core: Core, options: CustomMetricsOptions) -> Wired:
         served=served,
         derived=core.vocabulary.derived,
         publish=core.signals.publish,
+        part=core.isolation.part("watch of the front proxy"),
     )
     return Wired(
         reacts=port.reactions(),

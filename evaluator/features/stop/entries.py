@@ -139,6 +139,10 @@ def _doubtful(problem: str, name: str = NAME) -> StopObject:
     return StopObject(name, (StopEntry(None, problem=problem),), doubtful=True)
 
 
+RAISED = _doubtful("an internal error: the evaluator's log has it")
+"""What an object says whose reading raised."""
+
+
 def _policy(key: str) -> PolicyKey | None:
     """Return the policy that a key names, or None."""
     namespace, _, name = key.partition(".")

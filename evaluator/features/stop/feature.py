@@ -1,5 +1,8 @@
 """The stop of policies by a ConfigMap: its watch, and what statuses, Events, pages and metrics say about it."""
 
+from functools import partial
+
+import msgspec
 from prometheus_client import CollectorRegistry, Gauge
 
 from evaluator.core.assembly import Core
@@ -14,7 +17,7 @@ from evaluator.core.policy.decide import Decision
 from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart
 from evaluator.core.signals import StopsChanged, wakes
 from evaluator.core.wiring import Wired
-from evaluator.features.stop.entries import FREEZE, NAME, StopEntry, StopObject, parse
+from evaluator.features.stop.entries import FREEZE, NAME, RAISED, StopEntry, StopObject, parse
 from evaluator.features.stop.page import (
     PAGES,
     ListedStopFields,
@@ -147,12 +150,18 @@ def _message(entry: StopEntry) -> str:
 
 
 def stop_watch(core: Core, state: StopState) -> Reflector[StopObject]:
-    """Return the watch of the object."""
+    """Return the watch of the object. One whose reading raises freezes all policies: skipped, it would stop nothing."""
+    part = core.isolation.part("watch of the stop")
+
+    def read(raw: msgspec.Raw) -> StopObject:
+        return part.run(NAME, partial(parse, raw), RAISED)
+
     return Reflector(
         core.api,
         config_map(core.namespace, NAME),
-        parse,
+        read,
         state,
+        guard=part,
         on_activity=state.alive,
         longest_watch=_LONGEST_WATCH,
     )
