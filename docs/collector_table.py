@@ -13,20 +13,56 @@ _MOST_SOURCES = 3
 _VARIABLE = re.compile(r"/[^/]*[*<,{].*")
 
 
-_DIFFERENCES = (
-    "Names, types, labels and HELP are those of node_exporter 1.12, except:",
-    "",
-    "- Missing data is absent: NFS procedures, XFS counters or Btrfs commits that a kernel does not have are not exported as 0.",
-    "- `node_drbd_network_received_bytes_total` and `node_nvme_namespace_*_bytes` are in bytes; node_exporter takes another unit.",
-    "- `node_tcp_connection_states` has all states, also those without a socket, and its bytes do not include the queues of",
-    "  listening sockets, which hold connections.",
-    "- `node_perf_*` are scaled if the CPU has fewer counters than events were chosen.",
-    "- `node_supervisord_start_time_seconds` is a gauge, since its name is not one of a counter.",
-    "- `node_scrape_collector_success` is 1 where the hardware is absent for collectors that only this agent has, as for bcache and",
-    "  edac of node_exporter; for other absent sources it is 0, as in node_exporter.",
-    "- `/debug/pprof`, `--web.listen-address=vsock://...` and profiles of the process do not exist: the agent is no Go program.",
-    "- Newer labels: `node_disk_info{rotational}` is in node_exporter from 1.8 on; Debian 12 has 1.5.",
-    "- Counts in `node_bcachefs_errors_total` that reach into the next column of the kernel's table are separated from it.",
+_DIFFERENCES: Sequence[tuple[str, str, str]] = (
+    (
+        "NFS procedures, NFS over UDP's connects and idle time, XFS counters, Btrfs commits that the kernel does not have",
+        "0",
+        "absent",
+    ),
+    ("`node_filesystem_purgeable_bytes`, of macOS", "0 on Linux", "absent"),
+    (
+        "`node_pcidevice_*_link_*` of devices that report no link, `node_pcidevice_sriov_*` without SR-IOV",
+        "-1, 0",
+        "absent",
+    ),
+    (
+        "`node_drbd_network_received_bytes_total`",
+        "KiB, of a counter whose name says bytes",
+        "bytes",
+    ),
+    (
+        "`node_nvme_namespace_capacity_bytes`, `..._size_bytes`",
+        "sectors of 512 bytes, multiplied by the block size",
+        "bytes",
+    ),
+    (
+        "`node_bcachefs_errors_total`: a count that reaches into the next column of the kernel's table",
+        "joined with that column",
+        "the count",
+    ),
+    (
+        "`node_tcp_connection_states`",
+        "states with a socket; queued bytes include the queues of listening sockets, which hold connections",
+        "all states; bytes only",
+    ),
+    (
+        "`node_perf_*`, if the CPU has fewer counters than events were chosen",
+        "as counted",
+        "scaled",
+    ),
+    ("`node_supervisord_start_time_seconds`", "counter", "gauge"),
+    (
+        "`node_scrape_collector_success` of collectors whose hardware is absent",
+        "0; 1 for bcache, drm, edac",
+        "0; 1 for bcache, edac and collectors that only the agent has",
+    ),
+    (
+        "`node_memory_Balloon_bytes`, `..._FileHugePages_bytes`, `..._Hugetlb_bytes` and other lines of newer kernels",
+        "absent",
+        "every line of `/proc/meminfo`",
+    ),
+    ("`node_ksmd_general_profit_bytes`, HELP of `node_ksmd_*`", "after 1.12", "there"),
+    ("`/debug/pprof`, `--web.listen-address=vsock://...`", "there", "none: no Go program"),
 )
 
 
@@ -53,7 +89,10 @@ def page(table: TableWriter) -> Iterator[str]:
         for name, entry in sorted(registry.entries().items())
     ]
     yield from table(("collector", "default", "exports", "reads", "needs"), rows)
-    yield from ("", "## Differences from node_exporter", "", *_DIFFERENCES)
+    yield from ("", "## Differences from node_exporter", "")
+    yield "Names, types, labels, values and HELP are those of node_exporter 1.12 on its own fixtures and on a virtual machine, except:"
+    yield ""
+    yield from table(("what", "node_exporter", "agent"), _DIFFERENCES)
     yield from ("", "## Collectors of node_exporter that are not available", "")
     yield "Their flags are accepted, have no effect, and are named in one warning when the agent starts, as are these flags:"
     others = [f for f in node_exporter.IGNORED if f.split(".")[-1] not in node_exporter.UNAVAILABLE]

@@ -22,6 +22,11 @@ LEFT_OUT = {"ethtool", "logind", "ntp", "perf", "runit", "supervisord", "systemd
 # Newer releases also leave out zram.
 SAME_DISKS = "--collector.diskstats.device-exclude=^(z?ram|loop|fd)\\d+$"
 
+# What node_exporter 1.12 exports as -1 or 0 where a device or this kernel does not have it (docs/collectors.md).
+PLACEHOLDERS = re.compile(
+    r"node_filesystem_purgeable_bytes|node_pcidevice_((current|max)_link|sriov)_\w+"
+)
+
 Series = dict[str, list[frozenset[tuple[str, str]]]]
 """Label sets by metric."""
 
@@ -69,6 +74,7 @@ def missing(own: Series, peer: Series) -> list[tuple[str, frozenset[tuple[str, s
     return [
         (name, labels)
         for name, label_sets in peer.items()
+        if PLACEHOLDERS.fullmatch(name) is None
         for labels in label_sets
         if not any(labels <= found for found in own.get(name, ()))
     ]
