@@ -238,12 +238,18 @@ def reading_text(metric: str, reading: Page) -> str:
     if reading["value"] is None:
         return str(reading["state"]).partition(":")[0]
     value, target = reading["value"], reading.get("targetValue")
-    text = str(value) if isinstance(value, str) else readable(metric, value, target)
+    text = readable(metric, value, target)
     if (peers := reading.get("peers")) and peers["median"] is not None:
-        text += f" ({peers['reading']:g}, median of {as_text(peers['nodes'])} peers {peers['median']:g})"
+        own, median = (_plain(peers[name]) for name in ("reading", "median"))
+        text += f" ({own}, median of {as_text(peers['nodes'])} peers {median})"
     state = str(reading["state"]).partition(":")[0]
     notes = [note for note in ("" if state == "fresh" else state, reading.get("cause", "")) if note]
     return f"{text} ({', '.join(notes)})" if notes else text
+
+
+def _plain(value: float | str | None) -> str:
+    """Return a reading without its unit; infinities are text."""
+    return f"{value:g}" if isinstance(value, int | float) else str(value)
 
 
 def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:

@@ -110,8 +110,20 @@ def _thousandths(whole: str, fraction: str) -> str:
     return f"-{digits}m" if whole.startswith("-") else f"{digits}m"
 
 
-def readable(metric: str, value: float, target: float | None = None) -> str:
-    """Return a reading of a metric, with three significant digits or, if it differs from `target`, as many as show that."""
+def json_number(value: float) -> float | str | None:
+    """Return a reading for JSON, which has no infinities: these as `inf` and `-inf`; NaN, which is no reading, as None."""
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else str(value)
+
+
+def readable(metric: str, value: float | str, target: float | None = None) -> str:
+    """Return a reading of a metric, with three significant digits or, if it differs from `target`, as many as show that.
+
+    Text, such as that of an infinity in JSON, is returned as it is.
+    """
+    if isinstance(value, str):
+        return value
     digits = _DIGITS
     text = _written(metric, value, digits)
     while (

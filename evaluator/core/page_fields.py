@@ -15,6 +15,8 @@ F = TypeVar("F", bound="Fields")
 WRITTEN_LATER = "x-writtenLater"
 Maybe = Union[T, UnsetType]  # noqa: UP007 (an alias with a type variable)
 """The type of a field that some objects lack: UNSET."""
+Number = float | str | None
+"""The type of a reading. Infinities are text; null: unknown."""
 Entries = Annotated[Union[T, UnsetType], Meta(extra_json_schema={WRITTEN_LATER: True})]  # noqa: UP007
 """The type of an object or array whose entries `Report` has, since they are made while the page is written."""
 

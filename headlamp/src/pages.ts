@@ -14,11 +14,11 @@ export interface ComparedReading {
   /** Nodes with a reading. */
   nodes: number;
   /** Null, as the scale, if there are too few readings. */
-  median: number | null;
-  scale: number | null;
+  median: number | string | null;
+  scale: number | string | null;
   accusedAtMost: number;
   /** That of the node. */
-  reading: number | null;
+  reading: number | string | null;
 }
 
 /** The part of a score that comes from a device. */
@@ -102,7 +102,7 @@ export interface HistoryRecord {
   rule?: string;
   metric?: string;
   limit?: number | null;
-  reading?: number | null;
+  reading?: number | string | null;
   cause?: string;
   text?: string;
   restored?: boolean;
@@ -240,7 +240,7 @@ export interface PodDecision {
   ranked?: RankedNode[];
   chosen?: string;
   chosenAt?: string;
-  readings?: Record<string, number | null>;
+  readings?: Record<string, number | string | null>;
 }
 
 /** What keeps a pod off a node, if anything. All fields may be missing: scorers may know the pod alone. */
@@ -411,7 +411,7 @@ export interface PolicyStrategy {
 export interface RankedNode {
   node: string;
   score: number;
-  reading: number | null;
+  reading: number | string | null;
 }
 
 /** The ranking of nodes by a policy. */
@@ -440,7 +440,7 @@ export interface Reading {
 export interface RefusedNode {
   node: string;
   reason: string;
-  readings: Record<string, number | null>;
+  readings: Record<string, number | string | null>;
 }
 
 /** A node with a score. */
@@ -505,8 +505,8 @@ export interface ShownGroup {
   /** Nodes with a reading. */
   nodes: number;
   /** Null, as the scale, if there are too few readings. */
-  median: number | null;
-  scale: number | null;
+  median: number | string | null;
+  scale: number | string | null;
   accusedAtMost: number;
   states: Record<string, number>;
   strip: Strip;

@@ -22,6 +22,7 @@ class _Figure:
 
     value: Callable[[Mapping[str, Any]], float]
     about: str
+    """Follows the number: a unit or, after a blank, what is counted."""
 
 
 _FIGURES: Mapping[tuple[str, str], _Figure] = {

@@ -195,7 +195,7 @@ def _of(parse: Callable[[str], Any]) -> Callable[[str], Any]:
         try:
             return parse(value)
         except ValueError as error:
-            raise argparse.ArgumentTypeError(str(error).replace("%", "%%")) from error
+            raise argparse.ArgumentTypeError(str(error)) from error
 
     return parsed
 

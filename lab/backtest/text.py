@@ -168,7 +168,7 @@ def _intervals(nodes: Mapping[str, Any]) -> Iterator[str]:
         intervals = nodes[name]["intervals"]
         yield f"  {name}: {_span(nodes[name]['seconds'])} in {counted(len(intervals), 'interval')}"
         for interval in intervals[:_INTERVALS]:
-            value = "no reading" if interval["worst"] is None else f"worst {interval['worst']:g}"
+            value = _worst(interval["worst"])
             flags = "".join(
                 f", {text}"
                 for key, text in (("beganBefore", "began before"), ("ongoing", "ongoing"))
@@ -177,6 +177,12 @@ def _intervals(nodes: Mapping[str, Any]) -> Iterator[str]:
             yield f"    {interval['start']} to {interval['end']} {interval['strategy']}: {interval['rule']}, {value}{flags}"
     if len(worst) > _NODES:
         yield f"  ... and {counted(len(worst) - _NODES, 'more node')}"
+
+
+def _worst(value: float | str | None) -> str:
+    if value is None:
+        return "no reading"
+    return f"worst {value}" if isinstance(value, str) else f"worst {value:g}"
 
 
 def _span(seconds: float) -> str:

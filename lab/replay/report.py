@@ -13,6 +13,7 @@ from lab.replay.faults import Fault, Violation, detection, joined
 from lab.replay.run import PolicyResult, Resources, Result, Variant
 from lab.replay.totals import Interval, Track
 from plimsoll import rfc3339
+from plimsoll.quantity import number
 
 NOTE = (
     "A backtest replays recorded readings. It does not simulate that placement changes load: a node that gets no pods "
@@ -240,7 +241,7 @@ def _interval(track: Track, one: Interval) -> Mapping[str, Any]:
         "end": _millis(one.end),
         "strategy": track.strategy.value,
         "rule": track.rule,
-        "worst": None if one.by_missing else _number(one.worst),
+        "worst": None if one.by_missing else _reading(one.worst),
     }
     if one.by_missing:
         found["byMissing"] = True
@@ -253,6 +254,11 @@ def _interval(track: Track, one: Interval) -> Mapping[str, Any]:
 
 _millis = functools.lru_cache(maxsize=1 << 16)(rfc3339.millis)
 """Many intervals begin or end at the same moments."""
+
+
+def _reading(value: float) -> float | str | None:
+    """Return a reading for JSON: infinities, which are readings too, as text; None for NaN."""
+    return number(value) if math.isinf(value) else _number(value)
 
 
 def _number(value: float) -> float | None:

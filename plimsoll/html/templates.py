@@ -108,7 +108,7 @@ def visible(value: Any) -> Any:
 
 def _readable(value: float | str, metric: str, target: float | None = None) -> str:
     """Return a reading with its unit; text, such as NaN, as it is."""
-    return value if isinstance(value, str) else readable(metric, value, target)
+    return readable(metric, value, target)
 
 
 def segment(name: str) -> str:

@@ -329,6 +329,10 @@ def test_peers_of_a_reading_and_nodes_held_back_are_shown():
     entry = {"mode": "enforce", "dontschedule": "x", "deschedule": None, "readings": {"m": reading}}
     lines = views.node({"node": "a", "policies": {"ns/p": entry}}, Style(), wide=True)
     assert "m=9.5 (30, median of 40 peers 10)" in "\n".join(lines)
+    infinite = {**reading, "value": "inf", "peers": {**peers, "reading": "inf", "median": "-inf"}}
+    entry["readings"] = {"m": infinite}
+    lines = views.node({"node": "a", "policies": {"ns/p": entry}}, Style(), wide=True)
+    assert "m=inf (inf, median of 40 peers -inf)" in "\n".join(lines)
     policy = {"policy": "ns/p", "enforcement": "enforce", "problems": []}
     policy |= {"dontschedule": ["a"], "dontscheduleHeldBack": 7, "deschedule": []}
     assert "1 (a), 7 held back" in "\n".join(views.policy_table([policy], Style(), wide=False))

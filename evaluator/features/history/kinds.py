@@ -9,6 +9,7 @@ from evaluator.core.page_fields import (
     Fields,
     Maybe,
     NodeFields,
+    Number,
     OverviewFields,
     PodFields,
     PolicyFields,
@@ -32,7 +33,7 @@ class HistoryRecord(Fields, kw_only=True):
     rule: Maybe[str] = UNSET
     metric: Maybe[str] = UNSET
     limit: Maybe[float | None] = UNSET
-    reading: Maybe[float | None] = UNSET
+    reading: Maybe[Number] = UNSET
     cause: Maybe[str] = UNSET
     text: Maybe[str] = UNSET
     restored: Maybe[bool] = UNSET
@@ -129,7 +130,7 @@ class RefusedNode(Fields):
 
     node: str
     reason: str
-    readings: dict[str, float | None]
+    readings: dict[str, Number]
 
 
 class PodDecision(Fields):
@@ -151,7 +152,7 @@ class RankedNode(Fields):
 
     node: str
     score: int
-    reading: float | None
+    reading: Number
 
 
 class RankedFields(DecisionFields):
@@ -166,7 +167,7 @@ class ChosenFields(DecisionFields):
 
     chosen: str
     chosen_at: str
-    readings: dict[str, float | None]
+    readings: dict[str, Number]
 
 
 class PodPast(Fields):

@@ -14,7 +14,7 @@ import msgspec
 from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import NodeScores
-from evaluator.core.page_fields import extended
+from evaluator.core.page_fields import Number, extended
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.strategies import StrategyName
@@ -30,7 +30,7 @@ from evaluator.features.history.kinds import (
 from evaluator.features.history.records import Kind
 from plimsoll import rfc3339
 from plimsoll.http.pieces import unhurried
-from plimsoll.quantity import readable
+from plimsoll.quantity import json_number, readable
 from plimsoll.text import counted, one_line
 
 _WAITING = 256
@@ -254,7 +254,7 @@ def _ranked(answer: _Answer, best: NodeScores) -> bytes:
     return msgspec.json.encode(RankedFields(metric, ranked))
 
 
-def _readings(decision: Decision, table: MetricTable, node: str) -> dict[str, float | None]:
+def _readings(decision: Decision, table: MetricTable, node: str) -> dict[str, Number]:
     """Return the readings of a node that the policy's strategies for kube-scheduler use."""
     strategies = (StrategyName.DONTSCHEDULE, StrategyName.SCHEDULEONMETRIC)
     used: Iterable[str] = (
@@ -266,9 +266,8 @@ def _readings(decision: Decision, table: MetricTable, node: str) -> dict[str, fl
     return {metric: _reading(table, metric, node) for metric in sorted(set(used))}
 
 
-def _reading(table: MetricTable, metric: str, node: str) -> float | None:
+def _reading(table: MetricTable, metric: str, node: str) -> Number:
     position, column = table.nodes.position.get(node), table.prepared.get(metric)
     if position is None or column is None:
         return None
-    value = float(column.values[position])
-    return value if value == value else None
+    return json_number(float(column.values[position]))

@@ -16,6 +16,7 @@ from evaluator.core.policy.durations import Phase
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.features.history.kinds import HistoryRecord
 from plimsoll import rfc3339
+from plimsoll.quantity import json_number
 
 
 class Kind(StrEnum):
@@ -235,7 +236,7 @@ def as_json(record: Mapping[str, Any], block: Block) -> dict[str, Any]:
     if isinstance(text, Cause):
         reading = float(record["reading"])
         found |= {"rule": text.text, "metric": text.metric, "limit": text.limit}
-        found["reading"] = None if np.isnan(reading) else reading
+        found["reading"] = json_number(reading)
         found |= {"cause": text.comes_from} if text.comes_from else {}
     elif text:
         found["text"] = text

@@ -12,6 +12,7 @@ from evaluator.core.page_fields import (
     ListedPolicyFields,
     Maybe,
     NodeFields,
+    Number,
     OverviewFields,
     PodFields,
     PodOpinion,
@@ -54,16 +55,16 @@ class PeerGroup(Fields):
     group: str
     nodes: int
     """Nodes with a reading."""
-    median: float | None
+    median: Number
     """Null, as the scale, if there are too few readings."""
-    scale: float | None
+    scale: Number
     accused_at_most: int
 
 
 class ComparedReading(PeerGroup, kw_only=True):
     """The group that a node is compared with."""
 
-    reading: float | None
+    reading: Number
     """That of the node."""
 
 
@@ -557,8 +558,8 @@ class ExplainedMetric(Fields, kw_only=True):
     nodes_with_several: Maybe[int] = UNSET
     nodes_without: Maybe[int] = UNSET
     nodes_pending: Maybe[int] = UNSET
-    lowest: Maybe[float | None] = UNSET
-    highest: Maybe[float | None] = UNSET
+    lowest: Maybe[Number] = UNSET
+    highest: Maybe[Number] = UNSET
     similar: Maybe[list[str]] = UNSET
 
 

@@ -4,7 +4,6 @@ kube-scheduler drops a node that any extender's filter refuses. To the others it
 (0..10) times the extender's weight times ten; its own plugins give 0..100, times their weights.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,7 +21,6 @@ from evaluator.features.scorers.page import (
     ExtenderOpinion,
     JudgedNode,
     NodeUsage,
-    Number,
     ScoredNode,
     ScoredPodFields,
 )
@@ -34,6 +32,7 @@ from evaluator.features.scorers.plugin import (
     Scorer,
     ScorerResult,
 )
+from plimsoll.quantity import json_number
 
 _PLUGIN_BEST = 100
 """kube-scheduler's MaxNodeScore."""
@@ -79,20 +78,20 @@ def node_facts(view: ClusterSnapshot, node: str) -> ScoredNode:
         recently_bound=_row(view.recently_bound, position),
         usage={
             str(resource): NodeUsage(
-                free=_number(float(usage.free[position])),
-                deviation=_number(float(usage.deviation[position])),
-                forecast=_number(float(usage.forecast[position])),
+                free=json_number(float(usage.free[position])),
+                deviation=json_number(float(usage.deviation[position])),
+                forecast=json_number(float(usage.forecast[position])),
             )
             for resource, usage in view.usage.items()
         },
-        congestion=None if congestion is None else _number(float(congestion[position])),
+        congestion=None if congestion is None else json_number(float(congestion[position])),
         readings=_row(view.readings, position),
         annotations=_row(view.annotations, position),
     )
 
 
 def _row(columns: Mapping[Any, Floats], position: int) -> ByName:
-    return {str(name): _number(float(values[position])) for name, values in columns.items()}
+    return {str(name): json_number(float(values[position])) for name, values in columns.items()}
 
 
 def of_scorer(
@@ -127,7 +126,7 @@ def explain(pod: PodView, opinions: Sequence[Opinion]) -> Explanation:
     """Return the explanation of a pod by all extenders; the nodes are those of the first."""
     head = ScoredPodFields(
         kind=pod.kind,
-        requests={str(resource): _number(amount) for resource, amount in pod.requests.items()},
+        requests={str(resource): json_number(amount) for resource, amount in pod.requests.items()},
         extenders={
             opinion.name: Extender(opinion.filter, opinion.priority, opinion.weight)
             for opinion in opinions
@@ -202,7 +201,7 @@ def _of_block(opinion: Opinion, block: Sequence[str]) -> list[ExtenderOpinion | 
     missing_rows = [False] * len(block) if missing is None else missing[positions].tolist()
     return [
         ExtenderOpinion(
-            facts={name: _number(values[row]) for name, values in facts.items()},
+            facts={name: json_number(values[row]) for name, values in facts.items()},
             refused=refused[row],
             scores={name: values[row] for name, values in scores.items()},
             missing=missing_rows[row],
@@ -227,10 +226,3 @@ def _refused(result: ScorerResult, positions: Sequence[int]) -> list[dict[str, s
                 if hit:
                     reasons.setdefault(predicate, refusal.reason)
     return by_position
-
-
-def _number(value: float) -> Number:
-    """Return a JSON number; NaN (unknown) becomes null, an infinity its name."""
-    if math.isfinite(value):
-        return value
-    return None if math.isnan(value) else str(value)

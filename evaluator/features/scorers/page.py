@@ -7,12 +7,11 @@ from evaluator.core.page_fields import (
     Fields,
     Maybe,
     NodeFields,
+    Number,
     PodFields,
     PodOpinion,
 )
 
-Number = float | str | None
-"""Infinities are text; null: unknown."""
 ByName = dict[str, Number]
 
 

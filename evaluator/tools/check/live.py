@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from evaluator.core.page_fields import Number
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import uses_of
 from evaluator.core.policy.types import Policy
@@ -34,8 +35,8 @@ class LiveMetric(msgspec.Struct, rename="camel"):
     nodes_with_several: int = 0
     nodes_without: int = 0
     nodes_pending: int = 0
-    lowest: float | None = None
-    highest: float | None = None
+    lowest: Number = None
+    highest: Number = None
     similar: list[str] = []
 
     @property

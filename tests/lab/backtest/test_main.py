@@ -1,6 +1,7 @@
 """`plimsoll backtest` on OpenMetrics files: the report, the gate, and errors that say what to do."""
 
 import json
+import math
 
 import pytest
 
@@ -23,6 +24,30 @@ def test_intervals_have_start_end_worst_value_and_rule(backtest):
         }
     ]
     assert nodes["a"]["seconds"] == 180
+
+
+@pytest.mark.parametrize(
+    ("infinity", "text", "operator"),
+    [(math.inf, "+Inf", "GreaterThan"), (-math.inf, "-Inf", "LessThan")],
+)
+def test_infinity_is_a_reading_in_every_output(backtest, infinity, text, operator):
+    rules = [rule(operator=operator)]
+    series = {A: [6, infinity, 6], B: [6, 6, 6]}
+    assert backtest(series, "-o", "json", dontschedule=rules) == 0
+    (one,) = backtest.json()["nodes"]["a"]["intervals"]
+    assert one["worst"] == text
+    assert backtest(series, dontschedule=rules) == 0
+    assert f"worst {text}" in backtest.out
+    assert "no reading" not in backtest.out
+    assert backtest(series, "-o", "csv", dontschedule=rules) == 0
+    assert f",{text}," in backtest.out
+    assert backtest(series, "-o", "html", dontschedule=rules) == 0
+    assert f"worst {text}" in backtest.out
+
+
+def test_condition_that_is_none_is_shown_as_it_was_written(backtest):
+    assert backtest({A: [1]}, "--fail-if=violated>20%") == 2
+    assert "not a condition: 'violated>20%' (one of violating>N, violating>N%, " in backtest.err
 
 
 def test_an_interval_that_has_not_ended_is_ongoing(backtest):

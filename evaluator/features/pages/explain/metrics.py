@@ -30,6 +30,7 @@ from evaluator.features.pages.kinds import (
     UsedMetric,
 )
 from evaluator.features.pages.kinds import FailingRule as ShownRule
+from plimsoll.quantity import json_number
 from plimsoll.steps import Steps
 from wire.failing_rules import FailingRule
 
@@ -228,14 +229,14 @@ def _explained(column: MetricColumn, similar: list[str]) -> ExplainedMetric:
     readings = column.readings
     having = readings.samples > 0
     pending = ~having & (readings.unreported | readings.unread)
-    finite = column.values[np.isfinite(column.values)]
+    values = column.values[~np.isnan(column.values)]
     return ExplainedMetric(
         read=True,
         nodes_with=int(np.count_nonzero(having)),
         nodes_with_several=int(np.count_nonzero(readings.fresh & (readings.samples > 1))),
         nodes_without=int(np.count_nonzero(~having & ~pending & readings.fresh)),
         nodes_pending=int(np.count_nonzero(pending)),
-        lowest=float(finite.min()) if finite.size else None,
-        highest=float(finite.max()) if finite.size else None,
+        lowest=json_number(float(values.min())) if values.size else None,
+        highest=json_number(float(values.max())) if values.size else None,
         similar=similar,
     )

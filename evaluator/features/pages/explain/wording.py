@@ -28,7 +28,7 @@ from evaluator.features.pages.kinds import (
     StatusCondition,
 )
 from plimsoll.durations import format_duration
-from plimsoll.quantity import number, readable
+from plimsoll.quantity import json_number, number, readable
 from plimsoll.steps import Steps
 
 _COMPARISONS = {
@@ -81,7 +81,7 @@ class ShownReading(NamedTuple):
     def _peers(self) -> Maybe[ComparedReading]:
         if self.group is None:
             return UNSET
-        return ComparedReading(**structs.asdict(self.group), reading=_number(self.compared))
+        return ComparedReading(**structs.asdict(self.group), reading=json_number(self.compared))
 
     @property
     def state(self) -> str:
@@ -250,11 +250,7 @@ def described_groups(peers: Peers) -> Iterator[PeerGroup]:
             metric=peers.metric.base,
             group=name,
             nodes=size,
-            median=_number(median),
-            scale=_number(scale),
+            median=json_number(median),
+            scale=json_number(scale),
             accused_at_most=most,
         )
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

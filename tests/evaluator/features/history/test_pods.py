@@ -166,3 +166,12 @@ def test_answers_about_policies_that_are_gone_are_ignored(world):
     world.prioritize({"node-a": 1}, "ns/y")
     list(world.pods.steps())
     assert world.pods.last_decision("ns/x") is world.pods.last_decision("ns/y") is None
+
+
+def test_infinite_reading_is_one_in_the_past_too(world):
+    world.read(float("inf"))
+    world.filter()
+    world.prioritize({"node-a": 10})
+    list(world.pods.steps())
+    found = to_builtins(world.pods.last_decision("ns/web"))
+    assert found["refusedNodes"][0]["readings"] == {"m_bytes": "inf"}

@@ -71,6 +71,13 @@ def test_record_says_what_changed_and_why(policy):
     ]
 
 
+def test_infinite_reading_is_no_missing_one(policy):
+    history = History(SIZE, AGE, KINDS)
+    nodes = NodeIndex(["node-a"])
+    list(history.add_transitions(flapping(policy, nodes, Phase.VIOLATED, np.array([np.inf])), 1.0))
+    assert [one["reading"] for one in read(history)] == ["inf"]
+
+
 @alone
 def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(policy):
     """5,000 nodes flap 40 times: 200,000 transitions."""

@@ -155,6 +155,15 @@ async def test_metrics_are_explained_as_far_as_policies_use_them(world, get, par
     assert (await get("/explain?" + "&".join(["metric=m"] * 201)))[0] == 400
 
 
+async def test_range_of_a_metric_has_its_infinities(world, get, parsed, rule):
+    world.know(parsed(dontschedule=[rule("m Equals 1")]), nodes=("a", "b"))
+    world.store.report("a", Delta({"m": float("inf")}), world.clock())
+    world.store.report("b", Delta({"m": 1.0}), world.clock())
+    world.decider.evaluate()
+    found = json.loads((await get("/explain?metric=m"))[1])["metrics"]["m"]
+    assert (found["lowest"], found["highest"]) == (1.0, "inf")
+
+
 async def test_cached_and_uncached_pods_are_explained_without_scorers(world, get, demo):
     world.know(demo)
     world.store.report("node-a", Delta({"m": 1.0}), world.clock.now)
