@@ -1,13 +1,17 @@
 """Names that policies may use for a series."""
 
+from plimsoll.metric_names import PREFIX, spellings
 from plimsoll.text import NearNames
-
-PREFIX = "node_"
 
 
 def candidates(metric: str) -> tuple[str, str]:
     """Return the series names that a policy's metric name matches: `health_metric` and `node_health_metric`."""
     return metric, PREFIX + metric
+
+
+def possible(metric: str) -> tuple[str, ...]:
+    """Return `candidates`, and the name without `node_`, which a metric has on nodes without one of them."""
+    return tuple(dict.fromkeys([*candidates(metric), *spellings(metric)]))
 
 
 PARTS = ("_bucket", "_sum", "_count")

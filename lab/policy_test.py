@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ from evaluator.tools.check import manifests
 from evaluator.tools.check.manifests import PoliciesError
 from lab.backtest.inputs import source
 from lab.backtest.inputs.openmetrics import OpenMetricsError
+from lab.backtest.inputs.source import metrics_by_name
 from lab.replay.replay import Replay, Timing
 from lab.replay.samples import Recording, Series, merged
 from plimsoll import strictyaml
@@ -186,27 +187,48 @@ def _recording(
 ) -> Recording:
     """Return the input series as a recording that begins at time 0."""
     metrics = frozenset[str]().union(*(policy.base_metrics for policy in wanted))
-    by_metric: dict[str, list[tuple[str, list[tuple[int, float | None]]]]] = {
-        m: [] for m in metrics
-    }
+    by_metric: dict[str, list[_Input]] = {m: [] for m in metrics}
+    by_name = metrics_by_name(metrics)
+    known = set[str]()
     for given in case.input_series:
         label = f"{where}: series {given.series}"
         name, labels = _parsed(label, series.parse, given.series)
         node = named(labels, "node")
         if node is None:
             raise TestFileError(f"{label}: it has no label node or instance")
-        for metric in {name, name.removeprefix("node_")} & metrics:
-            by_metric[metric].append((node, _parsed(label, series_values, given.values)))
-    nodes = NodeIndex(sorted({node for own in by_metric.values() for node, _ in own}))
+        known.add(node)
+        for metric in by_name.get(name, ()):
+            by_metric[metric].append(
+                _Input(name, node, _parsed(label, series_values, given.values))
+            )
+    nodes = NodeIndex(sorted(known))
     return Recording(
         nodes,
         {
             metric: merged(
-                [_series(nodes.position[node], pairs, interval) for node, pairs in own], stale_after
+                [
+                    _series(nodes.position[one.node], one.values, interval)
+                    for one in _named(metric, own)
+                ],
+                stale_after,
             )
             for metric, own in by_metric.items()
         },
     )
+
+
+class _Input(NamedTuple):
+    """An input series: its name, its node and its values."""
+
+    name: str
+    node: str
+    values: list[tuple[int, float | None]]
+
+
+def _named(metric: str, own: Sequence[_Input]) -> Iterator[_Input]:
+    """Yield the series with the metric's own name; of nodes without one those with or without `node_`."""
+    named = {one.node for one in own if one.name == metric}
+    return (one for one in own if one.name == metric or one.node not in named)
 
 
 def _series(node: int, pairs: Sequence[tuple[int, float | None]], interval: float) -> Series:

@@ -92,6 +92,11 @@ class NearNames:
         return [other for _, other in near[:most]]
 
 
+def sorted_by_nearness(name: str, others: Iterable[str]) -> list[str]:
+    """Return names without duplicates, the most similar to `name` first, equal ones as given; case is ignored. For a few names."""
+    return sorted(dict.fromkeys(others), key=lambda other: -_ratio(name, other))
+
+
 def _pairs(name: str) -> frozenset[str]:
     lower = name.lower()
     return frozenset(map("".join, itertools.pairwise(lower)))

@@ -16,7 +16,7 @@ from agent.rules.promql.values import Moment
 from collectors import registry
 from collectors.registry import COLLECTORS
 from plimsoll.durations import format_duration
-from plimsoll.text import SentenceError
+from plimsoll.text import SentenceError, sorted_by_nearness
 
 _SHOWN = 3
 _PREFIX = "node_"
@@ -161,7 +161,7 @@ def _close(metric: str, names: Iterable[str]) -> list[str]:
     candidates = sorted(names)
     near = difflib.get_close_matches(_PREFIX + metric, candidates, _SHOWN, cutoff=0.8)
     near += difflib.get_close_matches(metric, candidates, _SHOWN, cutoff=0.7)
-    return list(dict.fromkeys(near))[:_SHOWN]
+    return sorted_by_nearness(_PREFIX + metric.removeprefix(_PREFIX), near)[:_SHOWN]
 
 
 def _few(texts: Sequence[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from threading import Lock
 
-from agent.metric_names import candidates
+from agent.metric_names import possible
 from agent.rules.groups.results import Published, is_notable
 
 
@@ -27,7 +27,7 @@ class Subscribers:
         self, subscriber: Hashable, metrics: Collection[str], on_change: Callable[[], None]
     ) -> None:
         """Subscribe to these metrics, by their names in policies, replacing the subscriber's earlier ones."""
-        names = frozenset(name for metric in metrics for name in candidates(metric))
+        names = frozenset(name for metric in metrics for name in possible(metric))
         with self._lock:
             self._subscribers[subscriber] = _Subscriber(names, on_change)
 

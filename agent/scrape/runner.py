@@ -8,7 +8,7 @@ from threading import Lock
 from types import MappingProxyType
 from typing import NamedTuple
 
-from agent.metric_names import candidates, families_of
+from agent.metric_names import families_of, possible
 from agent.scrape.skiplog import SkipLog
 from agent.scrape.watcher import SourceWatcher
 from collectors import registry
@@ -221,8 +221,8 @@ class CollectorRunner:
         return self.run(names).families
 
     def serving(self, metrics: Collection[str]) -> frozenset[str]:
-        """Return the enabled collectors that can yield one of these metrics; policies may omit the prefix `node_`."""
-        names = {name for metric in metrics for name in candidates(metric)}
+        """Return the enabled collectors that can yield one of these metrics, with or without the prefix `node_`."""
+        names = {name for metric in metrics for name in possible(metric)}
         named = frozenset[str]().union(*map(registry.collectors_of, names))
         return named & self._collectors.keys()
 

@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 
-from agent.metric_names import PREFIX, candidates
+from agent.metric_names import candidates
 from collectors.interface.sample import Family, Labels, Sample
+from plimsoll.metric_names import PREFIX
 from plimsoll.text import one_line
 from wire.codec import LONGEST_CAUSE, Snapshot
 from wire.patterns import Patterns

@@ -1,14 +1,15 @@
 """Reads the metrics for one stream: collected and recorded ones."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.metric_names import PREFIX, candidates, similar
+from agent.metric_names import possible, similar
 from agent.rule_results import RuleResults
 from agent.scrape.runner import CollectorRunner, Scrape
 from agent.scrape.watcher import Watch
 from agent.stream.selection import matching, select
 from collectors.interface.sample import Family, NodeEvent, PermanentProblem
+from plimsoll.metric_names import PREFIX, spellings
 from plimsoll.text import NearNames
 from wire.codec import MOST_NAMES, MOST_SIMILAR, Snapshot
 from wire.failing_rules import FailingRule
@@ -65,26 +66,33 @@ class SnapshotReader:
         partly = self._partly(metrics, scrape) if scrape.partly else frozenset()
         collected = select(scrape.families, metrics, unread | partly, partly)
         if self._recorded is None:
-            return self._with_never_had(collected, metrics)
+            return self._completed(collected, scrape.families, metrics)
         # A recorded value must not replace an operator's file that cannot be read at the moment.
         held = collected.unread & self._own
         self._own = held.union(collected.values, collected.several)
         left = [metric for metric in metrics if metric not in self._own]
         self._recorded.sent(self)
         unknown = collected.unread | self._unknown(left)
-        recorded = select(self._recorded.not_collected(scrape.families), left, unknown)
+        results = self._recorded.not_collected(scrape.families)
+        recorded = select(results, left, unknown)
         found = Snapshot(
             {**collected.values, **recorded.values},
             {**collected.several, **recorded.several},
             recorded.unread | held,
             {**collected.causes, **recorded.causes},
         )
-        return self._with_never_had(found, metrics)
+        return self._completed(found, (*scrape.families, *results), metrics)
 
-    def _with_never_had(self, found: Snapshot, metrics: Sequence[str]) -> Snapshot:
-        known = {*found.values, *found.several, *found.unread}
-        never = frozenset(m for m in metrics if m not in known and self._never_had(candidates(m)))
-        return replace(found, never_had=never) if never else found
+    def _completed(
+        self, found: Snapshot, families: Iterable[Family], metrics: Sequence[str]
+    ) -> Snapshot:
+        """Add readings of series whose names lack the prefix `node_` of a metric, and what the node never had."""
+        left = _absent(found, metrics)
+        if not left:
+            return found
+        found = _with_bare_names(found, families, left)
+        never = frozenset(m for m in _absent(found, left) if self._never_had(possible(m)))
+        return replace(found, never_had=never)
 
     def _never_had(self, series: Sequence[str]) -> bool:
         """Return whether the agent looks for a metric with one of these names, and the node has not had it since the start."""
@@ -136,4 +144,26 @@ class SnapshotReader:
         """Return those of the metrics that rules record and whose value is unknown."""
         assert self._recorded is not None
         unread = frozenset(self._recorded.unread())
-        return frozenset(m for m in metrics if not unread.isdisjoint(candidates(m)))
+        return frozenset(m for m in metrics if not unread.isdisjoint(possible(m)))
+
+
+def _absent(found: Snapshot, metrics: Iterable[str]) -> list[str]:
+    return [
+        m for m in metrics if not (m in found.values or m in found.several or m in found.unread)
+    ]
+
+
+def _with_bare_names(
+    found: Snapshot, families: Iterable[Family], absent: Iterable[str]
+) -> Snapshot:
+    metrics = {name: metric for metric in absent for name in spellings(metric)[1:]}
+    metrics = {name: metric for name, metric in metrics.items() if metric.startswith(PREFIX)}
+    more = select(families, [*metrics]) if metrics else Snapshot()
+    if not more.values and not more.several:
+        return found
+    return replace(
+        found,
+        values={**found.values, **{metrics[name]: value for name, value in more.values.items()}},
+        several={**found.several, **{metrics[name]: count for name, count in more.several.items()}},
+        causes={**found.causes, **{metrics[name]: text for name, text in more.causes.items()}},
+    )

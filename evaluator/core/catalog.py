@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import resources
 
-from plimsoll.text import SIMILAR, NearNames
-
-PREFIX = "node_"
+from plimsoll.metric_names import PREFIX, spellings
+from plimsoll.text import SIMILAR, NearNames, sorted_by_nearness
 
 _SAME = 0.93
 """difflib's ratio of a name with a typing error."""
@@ -62,7 +61,7 @@ class CatalogEntry:
 
 
 class Catalog:
-    """Metrics by name. Policies may leave out the prefix `node_`."""
+    """Metrics by name. In policies the prefix `node_` is optional."""
 
     def __init__(self, entries: Iterable[CatalogEntry]) -> None:
         entries = list(entries)
@@ -78,11 +77,12 @@ class Catalog:
 
     def find(self, metric: str) -> CatalogEntry | None:
         """Return the entry of a metric by its exact name; None if there is none."""
-        return self._exact.get(metric) or self._exact.get(PREFIX + metric)
+        found = (self._exact.get(name) for name in spellings(metric))
+        return next(filter(None, found), None)
 
     def possible(self, metric: str) -> CatalogEntry | None:
         """Return the entry with a placeholder that a metric's name matches: the kernel decides whether there is one."""
-        names = (metric, PREFIX + metric)
+        names = spellings(metric)
         return next(
             (e for pattern, e in self._templates for n in names if pattern.fullmatch(n)), None
         )
@@ -109,6 +109,13 @@ def similar(metric: str, names: NearNames, most: int = 3, least: float = 0.0) ->
     prefix = PREFIX if metric.startswith(PREFIX) else ""
     found = names.find(metric.removeprefix(PREFIX), most, max(least, SIMILAR))
     return [prefix + name for name in found]
+
+
+def nearest(metric: str, names: Iterable[str], most: int = 3) -> list[str]:
+    """Return up to `most` of some names, the most similar to a metric's first, each once, spelled as by `similar`."""
+    prefix = PREFIX if metric.startswith(PREFIX) else ""
+    bare = [name.removeprefix(PREFIX) for name in names]
+    return [prefix + name for name in sorted_by_nearness(metric.removeprefix(PREFIX), bare)[:most]]
 
 
 def _pattern(template: str) -> re.Pattern[str]:

@@ -157,3 +157,27 @@ def test_the_example_in_the_documentation_passes(tmp_path, capsys):
     (tmp_path / "policy_test.yaml").write_text(example)
     (tmp_path / "policy.yaml").write_text(yaml.safe_dump(make_tas("load", dontschedule=[rule()])))
     assert policy_test.main([str(tmp_path / "policy_test.yaml")]) == 0, capsys.readouterr()
+
+
+@pytest.mark.parametrize("metric", ["load1", "node_load1"])
+@pytest.mark.parametrize("series", ["load1", "node_load1"])
+def test_prefix_node_is_optional_on_either_side(run, metric, series):
+    given = {f'{series}{{node="a"}}': "1 9 9", f'{series}{{node="b"}}': "1 1 1"}
+    expected = {"eval_time": "2m", "exp_nodes": ["a"]}
+    assert run(given, expected, dontschedule=[rule(metricname=metric)]) == 0, run.out + run.err
+
+
+def test_series_with_the_name_of_the_metric_precedes_the_others(run):
+    given = {
+        'node_load1{node="a"}': "1 1",
+        'load1{node="a"}': "9 9",
+        'load1{node="b"}': "9 9",
+        'node_load1{node="c"}': "9 9",
+    }
+    expected = {"eval_time": "1m", "exp_nodes": ["b", "c"]}
+    assert run(given, expected, dontschedule=[rule(metricname="node_load1")]) == 0, run.out
+
+
+def test_node_of_a_series_that_no_policy_reads_is_in_the_input(run):
+    given = {A: "1 1", 'other{node="b"}': "1 1"}
+    assert run(given, {"eval_time": "1m", "exp_reasons": {"b": "no violation"}}) == 0, run.err

@@ -7,10 +7,11 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from typing import Protocol
 
-from evaluator.core.catalog import PREFIX, similar
+from evaluator.core.catalog import nearest, similar
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings import node_conditions
 from evaluator.core.readings.peer_metrics import peer_metric
+from plimsoll.metric_names import PREFIX
 from plimsoll.text import NearNames
 
 _COMPARED = 20
@@ -193,9 +194,8 @@ class SimilarMetrics:
         reported = self._reported.get(metric)
         if reported is None and now - self._since[metric] < self._patience:
             return None
-        ranked = _most_frequent_first(reported or {})
         others = similar(metric, self._names, _NAMED) if compare else []
-        return tuple(dict.fromkeys([*ranked, *others]))[:_NAMED]
+        return tuple(nearest(metric, [*_most_frequent_first(reported or {}), *others], _NAMED))
 
 
 def _most_frequent_first(counts: Mapping[str, int]) -> list[str]:

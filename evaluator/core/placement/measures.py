@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from evaluator.core.catalog import PREFIX, Catalog, CatalogEntry
+from evaluator.core.catalog import Catalog, CatalogEntry
 from evaluator.core.model.resources import Resource
+from plimsoll.metric_names import PREFIX
 
 LONGEST_WINDOW = 900.0
 """Seconds. A longer window is that of a count of events, which placing a pod does not move."""

@@ -12,6 +12,7 @@ from evaluator.core.sources.answer import (
     SourceError,
     reading,
 )
+from plimsoll.metric_names import spellings
 from plimsoll.text import one_line
 
 Labels = Mapping[str, str]
@@ -76,8 +77,8 @@ _decode_vector = msgspec.json.Decoder(list[_Series]).decode
 
 
 def selector(metric: str) -> str:
-    """Return the query for a metric without a configured one: its own series, or node_exporter's of that name."""
-    return f"{{__name__={_quoted(metric)}}} or {{__name__={_quoted(f'node_{metric}')}}}"
+    """Return the query for a metric without a configured one: its own series, or that of the name with or without `node_`."""
+    return " or ".join(f"{{__name__={_quoted(name)}}}" for name in spellings(metric))
 
 
 def _quoted(text: str) -> str:
@@ -179,7 +180,7 @@ def _vector(response: _Response) -> list[_Series]:
 def _samples(
     metric: str, own: Iterable[_Series], now: MeasurementTime
 ) -> Sequence[tuple[float, float]]:
-    """Return the samples of one node; series with the metric's own name precede node_exporter's."""
+    """Return the samples of one node; series with the metric's own name precede the others."""
     named = [one for one in own if one.metric.get("__name__") == metric]
     return [_sample(one, now) for one in named or own]
 

@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Collection, Iterator
 
-from evaluator.core.catalog import PREFIX, Catalog, CatalogEntry, near_names, similar
+from evaluator.core.catalog import Catalog, CatalogEntry, near_names, nearest, similar
 from evaluator.core.policy import hints
 from evaluator.core.policy.hints import aggregation_hint
 from evaluator.core.policy.reductions import Use, uses_of
@@ -13,6 +13,7 @@ from evaluator.core.readings import node_conditions
 from evaluator.core.readings.peer_metrics import PeerKind
 from evaluator.core.readings.peers import MOST_DEVIATION
 from evaluator.tools.check.produced import OF_KUBERNETES, OF_MONITORS, OF_PLUGINS
+from plimsoll.metric_names import PREFIX, spellings
 from plimsoll.text import NearNames
 
 _CONDITIONS = [*map(node_conditions.metric_of, OF_KUBERNETES | OF_MONITORS | OF_PLUGINS)]
@@ -59,7 +60,7 @@ def warnings(
         if metric.startswith(node_conditions.PREFIX):
             yield from _condition(metric) if metric not in known else ()
             continue
-        if not {metric, PREFIX + metric}.isdisjoint(recorded):
+        if not {*spellings(metric)}.isdisjoint(recorded):
             continue
         entry = catalog.find(metric)
         if entry is not None and entry.several and metric not in known:
@@ -83,7 +84,7 @@ def not_shipped(
     """
     for metric in sorted(policy.measured_metrics - frozenset(known)):
         condition = metric.startswith(node_conditions.PREFIX)
-        if condition or not {metric, PREFIX + metric}.isdisjoint(recorded):
+        if condition or not {*spellings(metric)}.isdisjoint(recorded):
             continue
         if catalog.find(metric) or any(_unknown(metric, catalog, recorded)):
             continue
@@ -115,12 +116,12 @@ def _unknown(metric: str, catalog: Catalog, recorded: Collection[str]) -> Iterat
     bare = metric.removeprefix(PREFIX)
     if bare in _MEMINFO:
         return
-    near = [*similar(metric, near_names(recorded), 1), *catalog.similar(metric)]
+    near = [*similar(metric, near_names(recorded)), *catalog.similar(metric)]
     if bare.startswith("memory_"):
         near += similar(metric, NearNames(_MEMINFO), 2)
-    if near:
+    if near := nearest(metric, near):
         yield (
-            f"no shipped metric or rule is named {metric}; similar: {', '.join(near[:3])}. Ignore this if a text file or a "
+            f"no shipped metric or rule is named {metric}; similar: {', '.join(near)}. Ignore this if a text file or a "
             "recording rule of yours exports it"
         )
 
@@ -137,7 +138,7 @@ def _target(rule: Rule, catalog: Catalog, recorded: Collection[str]) -> Iterator
     metric, target = rule.metric, rule.target
     if rule.peers:
         yield from _compared_with_peers(rule)
-    if not {metric, PREFIX + metric}.isdisjoint(recorded):
+    if not {*spellings(metric)}.isdisjoint(recorded):
         return
     entry = catalog.find(metric)
     low, high = _range(rule, entry)

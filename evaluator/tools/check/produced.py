@@ -6,10 +6,11 @@ set it. Problems come from the agents' monitors: those that are shipped, and tho
 
 from collections.abc import Iterable, Iterator, Set
 
-from evaluator.core.catalog import PREFIX, shipped
+from evaluator.core.catalog import shipped
 from evaluator.core.policy.annotations import distance
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings import node_conditions
+from plimsoll.metric_names import PREFIX, spellings
 
 OF_KUBERNETES = frozenset(
     {"Ready", "MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable"}
@@ -54,7 +55,7 @@ class Produced:
     def errors(self, metrics: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Yield each of these metrics that nothing produces, and why, as a sentence."""
         for metric in metrics:
-            if not {metric, PREFIX + metric}.isdisjoint(self._recorded):
+            if not {*spellings(metric)}.isdisjoint(self._recorded):
                 continue
             if why := self._condition(metric) or self._problem(metric):
                 yield metric, f"nothing produces {metric}: {why}"

@@ -27,6 +27,7 @@ from lab.backtest.inputs.source import (
 from lab.interface import Period
 from lab.replay.run import Resources
 from lab.replay.samples import Merge, Recording, Samples, Series
+from plimsoll.metric_names import spellings
 
 MOST_POINTS = 10_000
 """Points of one query; Prometheus refuses more than 11,000 per series."""
@@ -207,15 +208,16 @@ class PrometheusHistory:
                 )
 
     async def _window(self, metric: str, begin: float, end: float) -> list["_Window"]:
-        """Return the samples of a metric in [begin, end]; a series with its own name precedes node_exporter's."""
+        """Return the samples of a metric in [begin, end]; a series with its own name precedes that with or without `node_`."""
         step = self._request.step
         if query := self._queries.query_of(metric):
             return [*map(_window, await self._range(query, begin, end, step, lookback=step))]
         width = f"{round(step * 1000) - 1}ms"  # a range includes its begin, before Prometheus 3
         own = [*map(_window, await self._range(_last_of(metric, width), begin, end, step))]
-        if metric.startswith("node_"):
+        others = spellings(metric)[1:]
+        if not others:
             return own
-        other = await self._range(_last_of(f"node_{metric}", width), begin, end, step)
+        other = await self._range(_last_of(others[0], width), begin, end, step)
         named = {self._join(series.labels) for series in own}
         return own + [_window(series) for series in other if self._join(series.metric) not in named]
 

@@ -21,14 +21,13 @@ from lab.replay.run import Resources
 from lab.replay.samples import Recording, Series
 from plimsoll import durations, rfc3339
 from plimsoll.durations import format_duration
+from plimsoll.metric_names import spellings
 from plimsoll.text import SentenceError, shown
 
 _DAYS = re.compile(r"(?:(\d{1,5})w)?(?:(\d{1,5})d)?(.*)", re.ASCII)
 _UNIX = re.compile(r"\d{9,11}(\.\d+)?", re.ASCII)
 _MOST_STEPS = 4_000_000
 """Steps of a range: almost two years of 15 s. More take gigabytes, and often come from one sample with a wrong time."""
-_EXPORTER = "node_"
-"""A metric is also found under node_exporter's name, as in a live query."""
 
 
 def span(text: str) -> float:
@@ -157,7 +156,10 @@ class Joined(NamedTuple):
 
 def names_of(metrics: Collection[str]) -> frozenset[str]:
     """Return the series names to read for some metrics."""
-    return frozenset(metrics) | {_EXPORTER + name for name in metrics} | {NODE_INFO, ALLOCATABLE}
+    return frozenset(name for metric in metrics for name in spellings(metric)) | {
+        NODE_INFO,
+        ALLOCATABLE,
+    }
 
 
 def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -> Joined:
@@ -165,12 +167,10 @@ def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -
     infos = _infos(series)
     join = join_of(infos, label)
     by_metric: dict[str, dict[str, list[int]]] = {metric: {} for metric in metrics}
+    by_name = metrics_by_name(metrics)
     for number, text_series in enumerate(series):
         node = join(text_series.labels)
-        for metric in {
-            text_series.name,
-            text_series.name.removeprefix(_EXPORTER),
-        } & by_metric.keys():
+        for metric in by_name.get(text_series.name, ()):
             if node is not None:
                 by_metric[metric].setdefault(node, []).append(number)
     nodes = NodeIndex(sorted({labels["node"] for labels in infos}.union(*by_metric.values())))
@@ -187,8 +187,17 @@ def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -
     )
 
 
+def metrics_by_name(metrics: Iterable[str]) -> Mapping[str, Sequence[str]]:
+    """Return the metrics that series may be, by the series' name."""
+    found: dict[str, list[str]] = {}
+    for metric in metrics:
+        for name in spellings(metric):
+            found.setdefault(name, []).append(metric)
+    return found
+
+
 def _named(metric: str, numbers: Sequence[int], series: Sequence[TextSeries]) -> Sequence[int]:
-    """Return the series with the metric's own name, else those with node_exporter's."""
+    """Return the series with the metric's own name, else those with or without `node_`."""
     return [number for number in numbers if series[number].name == metric] or numbers
 
 

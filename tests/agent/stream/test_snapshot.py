@@ -317,3 +317,30 @@ def test_any_metric_may_have_been_there_after_more_names_than_are_kept(
     text.families = [family(f"x{number}", 1) for number in range(50_001)]
     readings = SnapshotReader(collector_runner)
     assert never_had(readings, "gpu_hot") == set()
+
+
+def test_prefix_node_is_optional_on_either_side(collector_runner, text, family):
+    text.families = [family("health", 2), family("node_fan", 3)]
+    readings = SnapshotReader(collector_runner)
+    found = readings.read(["health", "node_health", "fan", "node_fan"])
+    assert found == Snapshot({"health": 2, "node_health": 2, "fan": 3, "node_fan": 3})
+    text.error = CollectorError("EIO")
+    text.families = ()
+    assert readings.read(["node_health"]).unread == {"node_health"}
+
+
+def test_series_with_the_name_of_the_metric_precedes_the_others(
+    collector_runner, text, family, tick
+):
+    text.families = [family("health", 2), family("node_health", 7), family("free_ratio", 0.9)]
+    readings = SnapshotReader(collector_runner, tick())
+    assert readings.read(["node_health", "node_free_ratio"]).values == {
+        "node_health": 7,
+        "node_free_ratio": 0.4,
+    }
+
+
+def test_several_series_without_the_prefix_have_no_single_value(collector_runner, text):
+    samples = tuple(Sample("fan", (("i", i),), 1.0) for i in "ab")
+    text.families = [Family("fan", "gauge", "x", samples)]
+    assert SnapshotReader(collector_runner).read(["node_fan"]).several == {"node_fan": 2}

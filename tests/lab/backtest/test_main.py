@@ -87,6 +87,25 @@ def test_figures_count_nodes_at_once_changes_and_minutes_without_a_node(backtest
     assert found["flaps"]["worstNodes"][0] == {"node": "a", "changes": 4, "worstHour": 4}
 
 
+@pytest.mark.parametrize("metric", ["load1", "node_load1"])
+@pytest.mark.parametrize("series", ["load1", "node_load1"])
+def test_prefix_node_is_optional_on_either_side(backtest, metric, series):
+    given = {f'{series}{{node="a"}}': [1, 9, 9], f'{series}{{node="b"}}': [1, 1, 1]}
+    assert backtest(given, "-o", "json", dontschedule=[rule(metric=metric)]) == 0
+    found = backtest.json()
+    assert (list(found["nodes"]), found["metricsWithoutData"]) == (["a"], [])
+
+
+def test_series_with_the_name_of_the_metric_precedes_the_others(backtest):
+    given = {
+        'node_load1{node="a"}': [1] * 3,
+        'load1{node="a"}': [9] * 3,
+        'load1{node="b"}': [9] * 3,
+    }
+    assert backtest(given, "-o", "json", dontschedule=[rule(metric="node_load1")]) == 0
+    assert list(backtest.json()["nodes"]) == ["b"]
+
+
 def test_capacity_comes_from_kube_state_metrics(backtest):
     cpu = 'kube_node_status_allocatable{node="a",resource="cpu"}'
     memory = 'kube_node_status_allocatable{node="a",resource="memory"}'

@@ -14,7 +14,6 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import UNSET, structs
 
-from evaluator.core.catalog import PREFIX
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.policy.decide import Decisions
@@ -30,6 +29,7 @@ from evaluator.features.pages.kinds import (
     UsedMetric,
 )
 from evaluator.features.pages.kinds import FailingRule as ShownRule
+from plimsoll.metric_names import PREFIX
 from plimsoll.quantity import json_number
 from plimsoll.steps import Steps
 from wire.failing_rules import FailingRule

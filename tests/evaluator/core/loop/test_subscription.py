@@ -80,6 +80,14 @@ def test_most_frequent_names_come_first(world):
     assert world.similar.to("m") == ("d", "a", "b")
 
 
+def test_nearest_names_come_first_each_once(world):
+    for name in ("rack_temp", "rack_temp", "rack_inlet_temp", "node_rack_inlet_temp", "rack_inlet"):
+        world.similar.report({"rack_inlet_tmp": (name,)})
+    world.update("rack_inlet_tmp", "rack_inlet_temp", rack_inlet_temp=30.0)
+    found = world.similar.to("rack_inlet_tmp")
+    assert found == ("rack_inlet_temp", "rack_inlet", "rack_temp")
+
+
 def test_agents_without_names_are_not_awaited_for_ever(world):
     world.update("m")
     assert world.similar.to("m") is None

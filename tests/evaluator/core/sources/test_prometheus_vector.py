@@ -163,6 +163,8 @@ def test_other_result_types_are_rejected(body, reason, says):
         ("health_metric", '{__name__="health_metric"} or {__name__="node_health_metric"}'),
         ('a"b\\c', '{__name__="a\\"b\\\\c"} or {__name__="node_a\\"b\\\\c"}'),
         ("sum", '{__name__="sum"} or {__name__="node_sum"}'),
+        ("node_load1", '{__name__="node_load1"} or {__name__="load1"}'),
+        ("node_", '{__name__="node_"}'),
     ],
 )
 def test_metric_without_a_query_is_queried_by_name(metric, query):
