@@ -132,7 +132,7 @@ class SnapshotReader:
             metric
             for metric in metrics
             for collector in scrape.partly.keys() & self._runner.serving([metric])
-            if not (named := scrape.partly[collector]) or not named.isdisjoint(candidates(metric))
+            if not (named := scrape.partly[collector]) or not named.isdisjoint(possible(metric))
         )
 
     def _all(self) -> list[Family]:
