@@ -1,6 +1,7 @@
 """The command `plimsoll backfill`: recording rules over recorded files, so that a backtest can use their results."""
 
 import io
+import math
 import re
 import signal
 import sys
@@ -25,7 +26,7 @@ from plimsoll import durations, flags, logs
 from plimsoll.commandline import Parser
 from plimsoll.files import userfile
 from plimsoll.recording.options import metric_names
-from plimsoll.recording.series import NODE
+from plimsoll.recording.series import NODE, host
 from plimsoll.text import SentenceError
 
 PROGRAM = "plimsoll backfill"
@@ -38,11 +39,12 @@ example:
   plimsoll backfill --rules.file=rules.yaml week.om > recorded.om
   plimsoll backtest -f policy.yaml --openmetrics week.om recorded.om
 
-exit status: 0, 1 if a file cannot be read or a rule is invalid, 2 for invalid flags.
+exit status: 0, 1 if a file cannot be read, a rule is invalid or no sample names a node, 2 for invalid flags.
 """
 _NAME = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)[{ ]", re.ASCII)
 _OF_SCRAPE = {NODE, "instance", "job"}
 """Labels that an agent's own samples do not have."""
+_UNNAMED = "no sample names a node: dump the series with their label node or instance, before they are aggregated"
 _STEP = 60_000
 """Default step of subqueries (ms)."""
 
@@ -161,17 +163,26 @@ def backfill(
 ) -> Iterator[bytes]:
     """Yield the results of rules as OpenMetrics lines. `every`: ms between two evaluations; `closed`: see `Moment`.
 
-    A node is the label `node`, else the host of `instance`. Samples count at the first evaluation after them.
+    A node is the label `node`, else the host of `instance`. Samples count at the first evaluation after them; NaN ends a series.
+    Raises BackfillError if there are samples and none names a node.
     """
     by_node: dict[str, dict[int, dict[tuple[str, Labels], float]]] = defaultdict(
         lambda: defaultdict(dict)
     )
+    unnamed = 0
     for labels, time, value in samples:
         own = dict(labels)
-        node = own.get(NODE) or own.get("instance", "").rpartition(":")[0]
-        if time is not None and node:
-            pairs = tuple(_own(own))
-            by_node[node][-(-time // every) * every][own[NAME], pairs] = value
+        node = own.get(NODE) or host(own.get("instance", ""))
+        if time is None or not node:
+            unnamed += not node
+            continue
+        tick, key = by_node[node][-(-time // every) * every], (own[NAME], tuple(_own(own)))
+        if math.isnan(value):  # a stale marker in promtool's dump: the series ends
+            tick.pop(key, None)
+        else:
+            tick[key] = value
+    if unnamed and not by_node:
+        raise BackfillError(_UNNAMED)
     for node, ticks in sorted(by_node.items()):
         yield from _node(node, ticks, groups, closed)
 

@@ -66,6 +66,15 @@ def _unescaped(text: str) -> str:
     return _ESCAPE.sub(lambda found: "\n" if found[1] == "n" else found[1], text)
 
 
+def host(instance: str) -> str:
+    """Return the host of a label `instance`: of `host:port`, `[address]:port`, or without a port, as relabeling may leave it."""
+    name, _, port = instance.rpartition(":")
+    bare_address = ":" in name and not name.startswith("[")  # IPv6
+    if not name or not port.isdigit() or bare_address:
+        name = instance
+    return name.removeprefix("[").removesuffix("]")
+
+
 def of_node(name: str, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:
     """Return the text of a node's series. A label `node` of the series becomes `exported_node`, as in a scrape."""
     more = "".join(

@@ -8,6 +8,7 @@ from functools import partial
 from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.node import Node
 from evaluator.core.readings.column import Reading
+from plimsoll.recording.series import host
 from plimsoll.text import SentenceError
 
 
@@ -85,12 +86,12 @@ class NodeNames:
         if named := labels.get(self._label):
             return self._known.get(named.lower())
         instance = labels.get("instance", "").lower()
-        return self._known.get(instance) or self._known.get(_host(instance))
+        return self._known.get(instance) or self._known.get(host(instance))
 
 
 def named(labels: Mapping[str, str], label: str) -> str | None:
     """Return the node that labels name where the cluster's nodes are not known: by `label`, else the host of `instance`."""
-    return labels.get(label) or _host(labels.get("instance", "")) or None
+    return labels.get(label) or host(labels.get("instance", "")) or None
 
 
 def _aliases(node: Node) -> Set[str]:
@@ -102,11 +103,3 @@ def _aliases(node: Node) -> Set[str]:
     if hostname := (node.metadata.labels or {}).get(_HOSTNAME):
         found.add(hostname.lower())
     return found
-
-
-def _host(instance: str) -> str:
-    """Return the host of `host:port` or `[address]:port`."""
-    host, _, port = instance.rpartition(":")
-    if not host or not port.isdigit():
-        host = instance
-    return host.removeprefix("[").removesuffix("]")

@@ -74,6 +74,43 @@ def test_rules_see_the_samples_of_their_node_and_the_rules_before_them(run):
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("instance", "node"),
+    [
+        ("worker-1", "worker-1"),
+        ("worker-1:9100", "worker-1"),
+        ("[fd00::7]:9100", "fd00::7"),
+        ("fd00::7", "fd00::7"),
+        ("10.0.0.5:9100", "10.0.0.5"),
+    ],
+)
+def test_node_is_the_host_of_an_instance(run, instance, node):
+    found = results(run(dump({f'node_load1{{instance="{instance}",job="n"}}': [1, 3]})))
+    assert found[("__name__", "load_average"), ("node", node)] == [(0, 1), (15, 2)]
+
+
+@pytest.mark.e2e
+def test_samples_of_no_node_are_an_error(run):
+    done = run(dump({'node_load1{job="n",pod="x"}': [1, 3]}))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "no sample names a node" in done.stderr
+
+
+@pytest.mark.e2e
+def test_stale_marker_of_promtool_ends_its_series(run):
+    rules = "groups: [{name: g, rules: [{record: now, expr: node_load1}, {record: mean, expr: 'avg_over_time(node_load1[10m])'}]}]"
+    found = results(run(dump({'node_load1{node="a"}': [4, 6, "NaN", "NaN", 8]}), rules))
+    assert found[("__name__", "now"), ("node", "a")] == [(0, 4), (15, 6), (60, 8)]
+    assert found[("__name__", "mean"), ("node", "a")] == [
+        (0, 4),
+        (15, 5),
+        (30, 5),
+        (45, 5),
+        (60, 6),
+    ]
+
+
+@pytest.mark.e2e
 def test_only_chosen_series_and_what_they_need_are_evaluated(run):
     text = dump({'node_load1{node="a"}': [1, 3], 'numa{node="a",exported_node="0"}': [1, 1]})
     found = results(run(text, RULES, "--metrics=load_twice"))
