@@ -9,6 +9,7 @@ import pytest
 
 from collectors import filesystem
 from collectors.filesystem import Filesystem, Options
+from collectors.interface import guard
 from collectors.interface.host import Host
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.shared import mounts
@@ -240,3 +241,116 @@ def test_this_machine_is_read(values) -> None:
     real = os.statvfs("/")
     total = [v for s, v in found.items() if s.startswith("node_filesystem_size_bytes")]
     assert total in ([real.f_blocks * real.f_frsize], []), "none where / is an overlay"
+
+
+ROOT = "25 1 8:3 / / rw,relatime shared:1 - ext4 /dev/sda3 rw,errors=remount-ro\n"
+DATA = "52 25 8:4 / /srv/data rw,relatime shared:20 - xfs /dev/sda4 rw,attr2\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        (
+            "44 25 0:61 / /Docker/host rw,noatime - 9p C:\\134Program\\040Files\\134Docker "
+            "rw,aname=drvfs;path=C:\\Program Files\\Docker\\resources;symlinkroot=/mnt/,cache=5\n",
+            ["/Docker/host"],
+        ),
+        ("44 25 0:61 / /x rw - fuse a - b rw,user_id=0\n", ["/x"]),
+        ("44 25 nonsense / /x rw - 9p a rw\n", []),
+        ("44 25 0:61 / /x\n", []),
+        ("\n", []),
+    ],
+)
+def test_odd_line_hides_no_other_mount(line: str, found: list[str], tmp_path: Path, values) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/mountinfo").write_text(ROOT + line + DATA)
+    collector = Filesystem(Host(procfs=tmp_path), BRIEF, statvfs=lambda _: sizes())
+    assert points(values(collector.collect())) == {"/", "/srv/data", *found}
+    assert [m.point for m in mounts.parse(ROOT + line + DATA)] == ["/", *found, "/srv/data"]
+
+
+def test_odd_line_is_counted_at_each_scrape_though_the_mounts_are_the_same(
+    tmp_path: Path, values
+) -> None:
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/mountinfo").write_text(f"{ROOT}44 25 0:61 / /x\n")
+    collector = Filesystem(Host(procfs=tmp_path), BRIEF, statvfs=lambda _: sizes())
+    for _ in range(3):
+        with guard.collecting() as skipped:
+            values(collector.collect())
+        assert len(skipped) == 1
+
+
+def test_mount_point_that_is_not_utf8_is_read(tmp_path: Path, values) -> None:
+    point = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    os.mkdir(point)  # noqa: PTH102 (not UTF-8)
+    device = os.stat(point).st_dev  # noqa: PTH116
+    (tmp_path / "1").mkdir()
+    line = f"29 1 {os.major(device)}:{os.minor(device)} / {point} rw - xfs /dev/sdb1 rw\n"
+    (tmp_path / "1/mountinfo").write_bytes(os.fsencode(line))
+    found = values(Filesystem(Host(procfs=tmp_path), BRIEF).collect())
+    shown = f'device="/dev/sdb1",mountpoint="{tmp_path}/caf\ufffd",fstype="xfs",device_error=""'
+    assert found[f"node_filesystem_size_bytes{{{shown}}}"] > 0
+
+
+@pytest.mark.parametrize(
+    ("lines", "emergency"),
+    [
+        (["rw,relatime - ext4 /dev/sda3 ro,errors=remount-ro"], {"/m0"}),
+        (["rw,relatime - ext4 /dev/sda3 rw,emergency_ro"], {"/m0"}),
+        (["rw,relatime - squashfs /dev/loop3 ro,errors=continue"], set()),
+        (["rw - erofs /dev/loop4 ro,user_xattr", "rw - iso9660 /dev/sr0 ro"], set()),
+        (["rw - romfs /dev/mtd1 ro", "rw - cramfs /dev/mtd2 ro"], set()),
+        (["rw - overlay overlay ro,lowerdir=/srv/a:/srv/b"], set()),
+        (["rw - overlay overlay ro,lowerdir=/a,upperdir=/u,workdir=/w"], {"/m0"}),
+        (["ro,relatime - ext4 /dev/sda3 ro"], set()),
+        (["ro - ext4 /dev/sda3 ro", "rw - ext4 /dev/sda3 ro"], set()),
+        (["rw - ext4 /dev/sda3 ro", "ro - ext4 /dev/sda3 ro", "rw - ext4 /dev/sda3 ro"], {"/m0", "/m2"}),
+        (["ro - ext4 /dev/sda3 rw", "rw - ext4 /dev/sda3 rw"], set()),
+    ],
+)  # fmt: skip
+def test_emergency_is_neither_nature_nor_an_administrators_remount(
+    lines: list[str], emergency: set[str]
+) -> None:
+    """Of one device number each: bind mounts of one file system."""
+    text = "".join(
+        f"{number} 1 {'8:3' if 'ext4' in line else f'7:{number}'} / /m{number} {line}\n"
+        for number, line in enumerate(lines)
+    )
+    assert {m.point for m in mounts.parse(text) if m.emergency_read_only} == emergency
+
+
+def test_other_file_system_at_the_path_is_an_error_not_its_size(tmp_path: Path, values) -> None:
+    """A unit with PrivateTmp or ProtectHome has other mounts than process 1."""
+    device = os.stat(tmp_path).st_dev  # noqa: PTH116
+    own = f"{os.major(device)}:{os.minor(device)}"
+    for name in ("here", "home"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "1").mkdir()
+    (tmp_path / "1/mountinfo").write_text(
+        f"29 1 {own} / {tmp_path}/here rw - ext4 /dev/sda1 rw\n"
+        f"30 1 8:77 / {tmp_path}/home rw - ext4 /dev/sda3 rw\n"
+    )
+    found = values(Filesystem(Host(procfs=tmp_path), BRIEF).collect())
+    assert points({s: v for s, v in found.items() if "size_bytes" in s}) == {f"{tmp_path}/here"}
+    errors = {s: v for s, v in found.items() if "node_filesystem_device_error" in s}
+    assert [v for s, v in errors.items() if f"{tmp_path}/home" in s] == [1]
+    assert any('device_error="another file system at this path"' in s for s in errors)
+
+
+@pytest.mark.parametrize(("mounted", "is_own"), [("0:40", True), ("0:41", False), (None, True)])
+def test_subvolume_of_btrfs_is_compared_by_the_agents_own_mounts(
+    mounted: str | None, is_own: bool, tmp_path: Path, values
+) -> None:
+    """Its device number is not the file system's."""
+    for process in ("1", "self"):
+        (tmp_path / process).mkdir()
+    line = "29 1 {} /@home /home rw - btrfs /dev/sda3 rw\n"
+    (tmp_path / "1/mountinfo").write_text(line.format("0:40"))
+    if mounted is not None:
+        (tmp_path / "self/mountinfo").write_text(line.format(mounted))
+    collector = Filesystem(
+        Host(procfs=tmp_path), BRIEF, statvfs=lambda _: sizes(), device=lambda _: os.makedev(0, 52)
+    )
+    found = values(collector.collect())
+    assert any("size_bytes" in series for series in found) == is_own

@@ -130,3 +130,33 @@ def test_later_reads_of_snmp6_yield_current_values_and_notice_changed_lines(plan
     assert values(collector.collect()) == expected
     plant({"proc/net/snmp6": "Ip6OutOctets\t3\nIp6InOctets\tx\n"})
     assert values(collector.collect()) == {"node_netstat_Ip6_OutOctets": 3}
+
+
+GVISOR = {
+    "netstat": "TcpExt: SyncookiesSent ListenDrops\nIpExt: InNoRoutes InOctets\nMPTcpExt: MPCapableSYNRX\n",
+    "snmp": "Ip: Forwarding DefaultTTL\nIp: 1 64\nTcp: ActiveOpens CurrEstab\nTcp: 33 2\n",
+    "snmp6": "Ip6InOctets\t9\nUdp6InDatagrams\t4\n",
+}
+READ = {
+    "node_netstat_Ip_Forwarding": 1,
+    "node_netstat_Tcp_ActiveOpens": 33,
+    "node_netstat_Tcp_CurrEstab": 2,
+    "node_netstat_Ip6_InOctets": 9,
+    "node_netstat_Udp6_InDatagrams": 4,
+}
+
+
+@pytest.mark.parametrize("netstat", [GVISOR["netstat"], "", "TcpExt: A B\nTcpExt: 1\n", "x", None])
+def test_names_without_numbers_hide_no_other_file(netstat: str | None, plant, values) -> None:
+    texts = {**GVISOR, "netstat": netstat}
+    host = plant({f"proc/net/{file}": text for file, text in texts.items() if text is not None})
+    assert values(NetStat(host, Options()).collect()) == READ
+
+
+def test_pair_after_names_without_numbers_is_read(plant, values) -> None:
+    text = "IpExt: InNoRoutes\nTcpExt: ListenDrops TCPTimeouts\nTcpExt: 3 4\nMPTcpExt: X\n"
+    host = plant({"proc/net/netstat": text, "proc/net/snmp": ""})
+    assert values(NetStat(host, Options()).collect()) == {
+        "node_netstat_TcpExt_ListenDrops": 3,
+        "node_netstat_TcpExt_TCPTimeouts": 4,
+    }

@@ -263,6 +263,21 @@ def test_invalid_schemata_are_rejected(text: str) -> None:
         list(parse_schemata(text))
 
 
+def test_unknown_resource_or_reading_costs_itself(plant, values) -> None:
+    well = {
+        **xeon(4096, 5, 6),
+        f"{ROOT}/schemata": "MB:0=100;1=100\nL3:0=fffff;1=fffff\n",
+    }
+    before = values(Resctrl(plant(well), Options()).collect())
+    odd = "MB:0=100;1=100\nL3:0=fffff;1=fffff\nMB_MIN:0=0x10;1=0x10\nPERF_PKG:0=12.500\n"
+    host = plant({f"{ROOT}/schemata": odd, f"{ROOT}/mon_data/mon_L3_00/llc_occupancy": "many\n"})
+    found = values(Resctrl(host, Options()).collect())
+    limits = {s: v for s, v in before.items() if "schemata" in s}
+    assert len(limits) >= 4
+    assert found.items() >= limits.items()
+    assert before.keys() - found.keys() <= {'node_resctrl_llc_occupancy_bytes{domain="0"}'}
+
+
 def cache(cpu: int, index: int, level: int, cache_id: int | None, size: str) -> dict[str, str]:
     where = f"{CPUS}/cpu{cpu}/cache/index{index}"
     files = {f"{where}/level": f"{level}\n", f"{where}/size": f"{size}\n"}

@@ -82,3 +82,13 @@ def test_permission_error_mentions_root(tmp_path: Path) -> None:
 def test_invalid_slabinfo_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="slabinfo"):
         list(parse(text, EVERY))
+
+
+def test_slabs_of_one_name_are_added_up(values) -> None:
+    text = f"{HEAD}fgs 30 40 776 40 8 : tunables 0\nfgs 12 40 776 40 8 : tunables 0\ndentry 5 6 192 42 2 : tunables 0\n"
+    found = values(parse(text, DeviceFilter("", "")))
+    assert found['node_slabinfo_active_objects{slab="fgs"}'] == 42
+    assert found['node_slabinfo_objects{slab="fgs"}'] == 80
+    assert found['node_slabinfo_object_size_bytes{slab="fgs"}'] == 776
+    assert found['node_slabinfo_pages_per_slab{slab="fgs"}'] == 8
+    assert found['node_slabinfo_active_objects{slab="dentry"}'] == 5
