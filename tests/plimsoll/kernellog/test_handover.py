@@ -7,7 +7,6 @@ import socket
 import subprocess
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -172,43 +171,6 @@ def test_many_peers_are_refused_and_leave_room_when_they_go(kernel, serve, conne
             return
         except KernelLogError:
             continue
-
-
-def test_client_that_does_not_read_makes_room_for_another(kernel, tmp_path) -> None:
-    kernel.append(*("x" * 900 for _ in range(2000)))
-    now = [0.0]
-    server = KernelLogServer(
-        tmp_path / "socket",
-        lambda after: readers.open_reader(kernel.path, after),
-        boot_id=BOOT,
-        uids=(),
-        records_per_second=1_000_000,
-        clock=lambda: now[0],
-    )
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    deaf = [socket.socket(socket.AF_UNIX) for _ in range(4)]
-    for peer, request_ in zip(deaf, (b"all\n", b"all\n", b"all\n", b""), strict=True):
-        peer.connect(str(tmp_path / "socket"))
-        peer.sendall(request_)
-    try:
-        end = time.monotonic() + PATIENCE
-        while len(server._waiting) < 4:  # until all four are waited for
-            assert time.monotonic() < end
-            time.sleep(0.01)
-        with pytest.raises(KernelLogError):
-            SocketReader(tmp_path / "socket", None)
-        for _ in range(4):
-            now[0] += 2
-            reader = SocketReader(tmp_path / "socket", None)
-            assert reader.read(PATIENCE).records
-            deaf.append(reader)
-    finally:
-        server.close()
-        for peer in deaf:
-            peer.close()
-    thread.join(PATIENCE)
-    assert not thread.is_alive()
 
 
 class Ring:
