@@ -5,6 +5,7 @@ import contextlib
 
 from evaluator.app import Service
 from evaluator.config import Settings
+from evaluator.features.node_actions.limit import NodeLimit
 
 TASPOLICIES = "/apis/telemetry.intel.com/v1alpha1/namespaces/{}/taspolicies"
 SICK = {"metricname": "node_condition_Sick", "operator": "Equals", "target": 1}
@@ -19,6 +20,32 @@ def policy_body(name, annotations=None, *, namespace="default", metric=None, **s
         "kind": "TASPolicy",
         "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
         "spec": {"strategies": strategies},
+    }
+
+
+def every_feature(folder, pair):
+    """Settings with every feature on; certificate and key: `pair`."""
+    return {
+        "taints": True,
+        "conditions": True,
+        "max_acted_nodes": NodeLimit(100, percent=True),
+        "evict": True,
+        "evict_period": 0.2,
+        "evict_needs_room": False,
+        "problem_conditions": frozenset({"KernelDeadlock"}),
+        "problem_events": True,
+        "gangs": True,
+        "gang_timeout": 0.2,
+        "scorers": ("safe,reward",),
+        "metrics_source": ("prometheus",),
+        "prometheus_url": "http://127.0.0.1:9",
+        "history_file": str(folder / "history"),
+        "leader_elect": True,
+        "custom_metrics_port": 1,
+        "cert": str(pair[0]),
+        "key": str(pair[1]),
+        "sync_period": 0.2,
+        "stale_after": 60.0,
     }
 
 

@@ -33,7 +33,6 @@ from evaluator.features.history.series import Series
 from evaluator.features.labels.feature import LabelConflicts
 from evaluator.features.memory import controller as memory
 from evaluator.features.node_actions.controller import Taints
-from evaluator.features.node_actions.limit import NodeLimit
 from evaluator.features.node_actions.plan import ActingPolicy
 from evaluator.features.problems.plan import ProblemConditions
 from evaluator.features.requeue import plan as requeue
@@ -44,7 +43,14 @@ from evaluator.features.status import plan as events
 from evaluator.features.status.pod_controller import PolicyPodController
 from evaluator.features.stop import entries
 from plimsoll.process import memory as heap
-from tests.together.running import SICK, TASPOLICIES, RunningEvaluator, eventually, policy_body
+from tests.together.running import (
+    SICK,
+    TASPOLICIES,
+    RunningEvaluator,
+    eventually,
+    every_feature,
+    policy_body,
+)
 from wire.problems import ProblemCondition, ProblemEvent, Problems
 
 pytestmark = pytest.mark.e2e
@@ -116,17 +122,7 @@ class World:
 
     def __init__(self, api, kube, folder, pair):
         self.api = api
-        self.evaluator = RunningEvaluator(
-            api, kube, folder,
-            taints=True, conditions=True, max_acted_nodes=NodeLimit(100, percent=True),
-            evict=True, evict_period=0.2, evict_needs_room=False,
-            problem_conditions=frozenset({"KernelDeadlock"}), problem_events=True,
-            gangs=True, gang_timeout=0.2, scorers=("safe,reward",), metrics_source=("prometheus",),
-            prometheus_url="http://127.0.0.1:9", history_file=str(folder / "history"),
-            leader_elect=True, custom_metrics_port=1,
-            cert=str(pair[0]),
-            key=str(pair[1]), sync_period=0.2, stale_after=60.0,
-        )  # fmt: skip
+        self.evaluator = RunningEvaluator(api, kube, folder, **every_feature(folder, pair))
         self.turn = 0
 
     async def fill(self):

@@ -254,6 +254,11 @@ class ClusterCache:
             self._publish(PolicyPodChanged(before, after))
             self._publish(PlacementChanged())
 
+    def has_policy(self, key: PolicyKey, uid: str) -> bool:
+        """Return whether a policy exists, and was not deleted and made anew."""
+        found = self.policies.objects.get(key)
+        return found is not None and found.uid == uid
+
     def status_of(self, key: PolicyKey) -> Mapping[str, Any]:
         """Return the last status written to a policy by any replica."""
         found = self.policies.objects.get(key)

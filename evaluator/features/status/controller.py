@@ -37,7 +37,8 @@ _PODS_PAUSE = 10.0
 class StatusController:
     """Keeps policy statuses as decided. Call `wake()` after new decisions.
 
-    `status_of` returns the status of a policy in the cluster, empty if unknown. Writes only while `is_leader()`.
+    `status_of` returns the status of a policy in the cluster, empty if unknown; `exists`: whether it is still the one with a uid.
+    Writes only while `is_leader()`.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class StatusController:
         parts_of: PartsOf = no_parts,
         cause_of: CauseOf = no_cause,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
+        exists: Callable[[PolicyKey, str], bool] = lambda _key, _uid: True,
         is_leader: Callable[[], bool] = lambda: True,
         pause: float = _PAUSE,
         clock: Callable[[], float] = time.monotonic,
@@ -66,6 +68,7 @@ class StatusController:
         self._parts_of = parts_of
         self._cause_of = cause_of
         self._status_of = status_of
+        self._exists = exists
         self._is_leader = is_leader
         self._wakeup = WakeUp()
         self._written: dict[PolicyKey, _Write] = {}
@@ -144,6 +147,8 @@ class StatusController:
         if (due := _due(written.get(key), uid, status)) > self._clock():
             self._due = min(self._due, due)
             return False
+        if not self._exists(key, uid):
+            return False  # deleted since the decision
         try:
             await self._kube.patch_policy_status(key, self._body(key, uid, status))
         except KubeError as error:

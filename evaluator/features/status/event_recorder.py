@@ -81,6 +81,7 @@ class PolicyEventRecorder:
         similar_to: SimilarTo = lambda _metric: (),
         parts_of: PartsOf = no_parts,
         status_of: Callable[[PolicyKey], Mapping[str, Any]] = lambda _key: {},
+        exists: Callable[[PolicyKey, str], bool] = lambda _key, _uid: True,
         is_leader: Callable[[], bool] = lambda: True,
         pace: EventRate | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -94,6 +95,7 @@ class PolicyEventRecorder:
         self._similar_to = similar_to
         self._parts_of = parts_of
         self._status_of = status_of
+        self._exists = exists
         self._is_leader = is_leader
         self._pace = pace or EventRate()
         self._clock = clock
@@ -192,6 +194,8 @@ class PolicyEventRecorder:
         for spec in tuple(state.pending):
             if not self._is_leader() or state.due(self._pace, self._clock()) > 0:
                 break
+            if not self._exists(key, uid):
+                break  # deleted since the decision
             try:
                 await self._record(key, uid, state, spec)
             except KubeError as error:

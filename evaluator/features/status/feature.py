@@ -51,6 +51,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         parts_of=contributions.parts,
         cause_of=core.causes.cause_of,
         status_of=core.cluster.status_of,
+        exists=core.cluster.has_policy,
         is_leader=may_report,
         part=core.isolation.part("statuses"),
     )
@@ -61,6 +62,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         similar_to=similar_to,
         parts_of=contributions.parts,
         status_of=core.cluster.status_of,
+        exists=core.cluster.has_policy,
         is_leader=may_report,
         part=core.isolation.part("events of policies"),
     )
