@@ -3,6 +3,7 @@
 import asyncio
 import dataclasses
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.store import Store
 from evaluator.core.signals import ActionKind, Answered
 from evaluator.features.history import page as history_page
-from evaluator.features.history.history import History
+from evaluator.features.history.history import History, Query
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.pods import PodDecisions
@@ -36,6 +37,7 @@ from evaluator.features.pages.rendering import Drawing
 from evaluator.features.pages.sources import PageSources
 from evaluator.features.pages.targets import Targets
 from plimsoll.http.types import Parts, Request
+from plimsoll.steps import finished
 from tests.patience import PATIENCE
 from wire.codec import Delta
 
@@ -293,7 +295,8 @@ async def test_page_of_a_node_draws_its_readings_with_the_limit(pages, parsed, r
 async def test_event_arrives_once_what_the_page_shows_changed(pages, path, changes):
     """Records of others, before and meanwhile, are no event."""
     others = {} if path == "/" else {"policy": PolicyKey("ns-2", "demo"), "node": "node-b"}
-    waiting = asyncio.create_task(pages.event(path, pages.live.position))
+    position = (await pages.event(path, "0123456789ab-7"))["id"]
+    waiting = asyncio.create_task(pages.event(path, position))
     await asyncio.sleep(0)
     if others:
         pages.history.add("evicted", NOW, pod="ns-2/web", **others)
@@ -302,7 +305,65 @@ async def test_event_arrives_once_what_the_page_shows_changed(pages, path, chang
     pages.history.add("evicted", NOW, **changes)
     event = await waiting
     assert event["event"] == "change"
-    assert event["id"] == event["data"] == pages.live.position
+    assert event["id"] == event["data"] == (await pages.event(path, "0123456789ab-7"))["id"]
+    assert event["id"] != position
+
+
+NAMESPACED = ["/history/ns", "/history/ns/demo", "/policies/ns", "/policies/ns/demo"]
+
+
+def storm(pages):
+    """Records of others, among them some that also name an object of the namespace."""
+    for number in range(7):
+        other = PolicyKey("other", "demo")
+        pages.history.add("evicted", NOW - 50 + number, policy=other, pod="other/web")
+        pages.history.add("evicted", NOW - 50 + number, policy=other, pod="ns/web")
+        pages.history.add(ActionKind.WRITTEN, NOW - 50 + number, node="node-a")
+
+
+@pytest.mark.parametrize("path", NAMESPACED)
+async def test_records_of_others_change_no_figure_of_a_namespace(pages, path, parsed, rule):
+    """Numbers, the newest one, totals and positions count the records of the namespace alone."""
+    pages.cluster.policies.replace([parsed("demo", dontschedule=[rule("m Equals 1")])])
+    pages.decide(["node-a"], m=0.0)
+
+    async def figures():
+        made = json.loads(await pages.get(f"{path}.json", since="10m"))
+        text = await pages.get(path, since="10m")
+        [live] = re.findall(r"[0-9a-f]{12}-(\d+)", text)[:1] or [""]
+        event = (await pages.event(path, "0123456789ab-7"))["id"].partition("-")[2]
+        past = made.get("past", made)
+        return made.get("newest"), [one["number"] for one in past["records"]], live, event
+
+    before = await figures()
+    storm(pages)
+    assert await figures() == before
+    pages.history.add("evicted", NOW - 10, policy=PolicyKey("ns", "demo"), pod="ns/web")
+    newest, numbers, _, event = await figures()
+    assert (newest, numbers, event) == (before[0] and 3, [3, 2, 1], "3")
+
+
+async def test_after_selects_by_the_numbers_of_the_namespace(pages):
+    storm(pages)
+    pages.history.add("evicted", NOW - 10, policy=PolicyKey("ns", "demo"), pod="ns/web")
+    for after, numbers in (("0", [3, 2, 1]), ("1", [3, 2]), ("2", [3]), ("3", []), ("9", [])):
+        found = await pages.records("/history/ns.json", after=after)
+        assert [one["number"] for one in found] == numbers
+
+
+def test_own_numbers_go_on_when_records_are_dropped():
+    history = History(60_000, 3600.0, KINDS)
+    for number in range(3000):
+        namespace = "ns" if number % 3 == 0 else "other"
+        history.add("evicted", NOW + number, policy=PolicyKey(namespace, "demo"))
+    assert history.dropped
+    own = finished(history.own_numbers("ns"))
+    assert own.newest == history.newest_of("ns") == 1000
+    kept = [one for one in history.newest_first(Query(namespace="ns")) if one is not None]
+    numbers = [own.own(one.number) for one in kept]
+    assert numbers == list(range(1000, 1000 - len(kept), -1))
+    assert [own.among_all(number) for number in numbers] == [one.number for one in kept]
+    assert own.among_all(1) == 0
 
 
 async def test_position_of_another_replica_is_an_event_at_once(pages):

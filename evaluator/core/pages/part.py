@@ -63,9 +63,8 @@ class Scope(NamedTuple):
 class PagePast(Protocol):
     """What was before, for pages about the present. Methods raise PageError."""
 
-    @property
-    def position(self) -> str:
-        """The newest record, as a text that `changed` takes."""
+    def position_of(self, scope: Scope) -> str:
+        """Return the newest record of a scope's namespace, or of all, as a text that `changed` takes."""
         ...
 
     async def changed(self, scope: Scope, after: str) -> tuple[str, bool]:

@@ -2,6 +2,7 @@
 
 import heapq
 import uuid
+from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -96,6 +97,27 @@ class Query:
 ALL = Query()
 
 
+class OwnNumbers(NamedTuple):
+    """The records of a namespace, numbered apart from those of others, from 1."""
+
+    newest: int
+    """That of the newest record."""
+    numbers: Any
+    """The numbers among all records of those that are kept, ascending; shape (records,)."""
+
+    def own(self, number: int) -> int:
+        """Return a record's own number, given its number among all records."""
+        newer = len(self.numbers) - int(np.searchsorted(self.numbers, number, "right"))
+        return self.newest - newer
+
+    def among_all(self, own: int) -> int:
+        """Return the number among all records of the record with an own number; 0 if it is no longer kept."""
+        position = len(self.numbers) - (self.newest - own) - 1
+        if position < 0:
+            return 0
+        return int(self.numbers[min(position, len(self.numbers) - 1)])
+
+
 class History:
     """Records within `size` bytes. Times are Unix seconds. `actions`: the kinds of what the evaluator does."""
 
@@ -110,6 +132,8 @@ class History:
         """Of this process: numbers of records are its own."""
         self.newest = 0
         """The number of the newest record; records are numbered from 1."""
+        self._of_namespaces = Counter[str]()
+        """The records of each namespace so far."""
 
     @property
     def size(self) -> int:
@@ -139,6 +163,7 @@ class History:
         room = min(block.left, _AT_ONCE)
         for found in changes:
             policy, observed = str(found.policy.key), found.policy.observed
+            namespace = found.policy.key.namespace
             strategy, number = _STRATEGIES[found.strategy], block.symbol(policy)
             for node, was, now, why, cause, reading in found.moves:
                 if len(rows) == room:
@@ -146,6 +171,7 @@ class History:
                     room, number = min(block.left, _AT_ONCE), block.symbol(policy)
                     yield
                 self.newest += 1
+                self._of_namespaces[namespace] += 1
                 place, text = block.symbol(node), block.symbol(cause or "")
                 phases = (now, was, why, strategy, observed, False, 0)
                 rows.append((self.newest, at, reading, number, place, 0, text, *phases))
@@ -195,6 +221,10 @@ class History:
         record["text"] = block.symbol(text[:_PATH])
         record["observed"], record["restored"] = observed, restored
         self._number(record)
+        namespaces = {policy.namespace} if policy else set()
+        namespaces |= {pod.partition("/")[0]} if pod else set()
+        if len(namespaces) == 1:
+            self._of_namespaces.update(namespaces)
         block.add(record)
 
     def forget(self, now: float) -> None:
@@ -205,6 +235,21 @@ class History:
     def _number(self, records: Records) -> None:
         records["number"] = np.arange(self.newest + 1, self.newest + 1 + len(records))
         self.newest += len(records)
+
+    def newest_of(self, namespace: str) -> int:
+        """Return how many records of a namespace there were so far: the own number of the newest; of all without one."""
+        return self._of_namespaces[namespace] if namespace else self.newest
+
+    def own_numbers(self, namespace: str) -> Generator[None, None, OwnNumbers]:
+        """Return the numbers of a namespace's records, in steps of one block."""
+        newest, last, query = self.newest_of(namespace), self.newest, Query(namespace=namespace)
+        found = [np.zeros(0, np.uint64)]
+        for ring in (self.transitions, self._others):
+            for block in ring.newest_first():
+                found.append(query.matching(block)["number"].copy())
+                yield
+        numbers = np.sort(np.concatenate(found))
+        return OwnNumbers(newest, numbers[: np.searchsorted(numbers, last, "right")])
 
     def newest_first(self, query: Query = ALL) -> Iterator[Entry | None]:
         """Yield the records of a query, the newest first, and None between steps."""

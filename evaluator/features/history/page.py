@@ -15,9 +15,10 @@ from evaluator.core.pages.part import Scope
 from evaluator.core.pages.section import SHOWN, PageError, PageView, Report, Section
 from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decisions
-from evaluator.features.history.history import Entry, History, Query
+from evaluator.features.history.history import Entry, History, OwnNumbers, Query
 from evaluator.features.history.kinds import (
     HistoryPage,
+    HistoryRecord,
     NodePast,
     NodePastFields,
     Past,
@@ -75,12 +76,16 @@ class HistoryReports:
     async def listed(self, window: Window, policy: str = "") -> Report:
         """Report on the records of a page, the newest first. Raises PageError."""
         history, query = self._on(), self.query(window, policy)
+        namespace = window.namespace or policy.partition("/")[0]
+        own = await stepwise(history.own_numbers(namespace)) if namespace else None
+        if own is not None and query.after:
+            query = replace(query, after=own.among_all(query.after))
         total = sum(await unhurried(history.matching(query)))
         few = await unhurried(_some(history, query, window, total))
         by = window.given.get("by", "")
         head = HistoryPage(
             recorder=history.recorder,
-            newest=history.newest,
+            newest=history.newest_of(namespace),
             complete_since=rfc3339.millis(history.complete_since(self._started)),
             filters={name: window.given.get(name, "") for name in PARAMETERS},
             kinds=list(history.kinds),
@@ -88,12 +93,11 @@ class HistoryReports:
             policy=policy or UNSET,
             timeline=await self._timeline(query, by) if by else UNSET,
         )
-        return Report(head, arrays={"records": (written(e.fields) for e in few if e is not None)})
+        return Report(head, arrays={"records": (_record(e, own) for e in few if e is not None)})
 
-    @property
-    def position(self) -> str:
-        """The newest record of this process."""
-        return self._live.position
+    def position_of(self, scope: Scope) -> str:
+        """Return the position of the newest record of a scope's namespace, or of all."""
+        return self._live.position_of(scope)
 
     async def changed(self, scope: Scope, after: str) -> tuple[str, bool]:
         """Wait for a record of a scope; see `PagePast`."""
@@ -133,6 +137,8 @@ class HistoryReports:
         given = self.query(window)
         query = replace(about, since=given.since, until=given.until)
         line = await self._timeline(query, by)
+        namespace = query.namespace
+        own = await stepwise(self._on().own_numbers(namespace)) if namespace else None
         few: list[Entry] = []
         for entry in await unhurried(itertools.islice(self._on().newest_first(query), _SEARCHED)):
             if entry is not None and len(few) < _RECENT:
@@ -140,7 +146,7 @@ class HistoryReports:
         return Past(
             timeline=line,
             by=by,
-            records=[written(entry.fields) for entry in few],
+            records=[_record(entry, own) for entry in few],
             complete_since=rfc3339.millis(self._on().complete_since(self._started)),
             interval={name: window.given.get(name, "") for name in ("since", "until")},
         )
@@ -218,6 +224,12 @@ def section(reports: HistoryReports, *, shown: bool) -> Section:
         },
         parameters=PARAMETERS,
     )
+
+
+def _record(entry: Entry, own: OwnNumbers | None) -> HistoryRecord:
+    """Return a record as data, with its own number on pages of a namespace: others count records of other namespaces."""
+    fields = entry.fields
+    return written(fields if own is None else {**fields, "number": own.own(entry.number)})
 
 
 def _parts(since: float, until: float) -> list[TimelinePart]:

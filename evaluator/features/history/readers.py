@@ -15,7 +15,7 @@ from evaluator.core.pages.part import Scope
 from evaluator.features.history.history import Entry, History, Query
 from evaluator.features.history.records import written
 from plimsoll import logs
-from plimsoll.http.pieces import unhurried
+from plimsoll.http.pieces import stepwise, unhurried
 
 log = logs.get(__name__)
 
@@ -128,7 +128,11 @@ class Live:
     @property
     def position(self) -> str:
         """The newest record of this process."""
-        return f"{self._history.recorder}-{self._history.newest}"
+        return self.position_of(Scope())
+
+    def position_of(self, scope: Scope) -> str:
+        """Return the newest record of a scope's namespace, or of all: records of others change no position of a namespace."""
+        return f"{self._history.recorder}-{self._history.newest_of(scope.namespace)}"
 
     async def changed(self, scope: Scope, after: str) -> tuple[str, bool]:
         """Wait for a record of a scope; see `PagePast`. A position of another replica counts as passed.
@@ -145,26 +149,34 @@ class Live:
             self._waiting.pop(me, None)
 
     async def _wait(self, scope: Scope, after: str, end: asyncio.Event) -> tuple[str, bool]:
-        seen = self._number(after)
+        seen = await self._number(scope, after)
         if seen is None:
-            return self.position, True
+            return self.position_of(scope), True
+        position = self.position_of(scope)
         loop = asyncio.get_running_loop()
         until = loop.time() + self._patience
         while loop.time() < until and not end.is_set() and not self._stopping():
-            newest = self._history.newest
+            newest, known = self._history.newest, self.position_of(scope)
             if newest > seen and await self._is_new(scope, seen):
-                return self.position, True
-            seen = newest
+                return self.position_of(scope), True
+            seen, position = newest, known
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(end.wait(), self._pause)
-        return f"{self._history.recorder}-{seen}", False
+        return position, False
 
-    def _number(self, position: str) -> int | None:
-        """Return the number in a position; the newest for none, None for that of another process."""
+    async def _number(self, scope: Scope, position: str) -> int | None:
+        """Return the number among all records of a position; the newest for none, None for that of another process."""
         if not position:
             return self._history.newest
         match = _POSITION.fullmatch(position)
-        return int(match[2]) if match and match[1] == self._history.recorder else None
+        if match is None or match[1] != self._history.recorder:
+            return None
+        own = int(match[2])
+        if not scope.namespace:
+            return own
+        if own >= self._history.newest_of(scope.namespace):
+            return self._history.newest
+        return (await stepwise(self._history.own_numbers(scope.namespace))).among_all(own)
 
     async def _is_new(self, scope: Scope, seen: int) -> bool:
         """Return whether there is a record of the scope after a number."""

@@ -291,7 +291,7 @@ class BrowserPages:
             "sections": [section.name for section in shown],
             "notices": self._reports.sources.notices(),
             "json": target.as_json,
-            "live": past.position if (past := self._reports.sources.past) else "",
+            "live": past.position_of(target.scope) if (past := self._reports.sources.past) else "",
             "made": rfc3339.seconds(time.time()),
             "replica": self._replica,
             "version": VERSION,
