@@ -32,10 +32,12 @@ from evaluator.core.readings.node_conditions import NodeConditions, WithNodeCond
 from evaluator.core.readings.reported import FailingRuleIndex, NodeCauses, NodeProblems
 from evaluator.core.readings.store import Store
 from evaluator.core.signals import (
+    AgentsPortRestarted,
     ProblemAcknowledged,
     Reaction,
     Signals,
     StopsChanged,
+    on,
     on_node,
     wakes,
 )
@@ -71,6 +73,7 @@ class Core:
             stale_after=options.stale_after,
             started=time.monotonic(),
             grace=options.agent_limits.reconnect,
+            reconnect=options.agent_limits.reconnect,
         )
         self.failing_rules = FailingRuleIndex(
             self._store.reported_at, stale_after=options.stale_after
@@ -140,7 +143,7 @@ class Core:
             undone=self.metrics.writes_undone,
         )
         self._agents: AgentServer | None = None
-        self.port_restarts = PortRestarts(self.metrics.agents_port_restarts.inc)
+        self.port_restarts = PortRestarts(self.signals.publish)
         """Of the agents' port."""
         self.scheduler_port = SchedulerPort(options, self.metrics)
         self.signals.connect(self._reactions())
@@ -168,7 +171,13 @@ class Core:
         yield from self.loop.reactions()
         yield from self.intake.reactions(count_placed=self.options.count_placed)
         yield on_node(ProblemAcknowledged, self._acknowledged)
+        yield on(AgentsPortRestarted, self.port_restarted)
         yield from wakes(self.observe_stopped, StopsChanged)
+
+    def port_restarted(self, restart: AgentsPortRestarted) -> None:
+        """Count a restart of the agents' port; readings from before it are fresh for longer."""
+        self.metrics.agents_port_restarts.inc()
+        self._store.port_restarted(restart.at)
 
     def observe_stopped(self) -> None:
         """Enforce and observe the policies as they are stopped now."""

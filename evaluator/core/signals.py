@@ -180,6 +180,12 @@ class AgentRefused(Signal, frozen=True):
     code: str
 
 
+class AgentsPortRestarted(Signal, frozen=True):
+    """The process of the agents' port ended and is started again, at `at` (seconds, the clock of the loop)."""
+
+    at: float
+
+
 class Decided(Signal, frozen=True):
     """New decisions replaced the current ones at `at` (seconds, the clock of the loop). Reactions may return steps."""
 

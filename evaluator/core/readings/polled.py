@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluator.core.model.arrays import Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, Reading, is_fresh, unknown
-from evaluator.core.readings.store import SuspendedTime
+from evaluator.core.readings.delays import SuspendedTime
 from evaluator.core.readings.tables import RowIndex, Rows
 
 _SPARE = 64

@@ -8,13 +8,13 @@ store copies each row before its first change.
 import contextlib
 import copy
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.readings.column import NEVER, Column, Reading, is_fresh, unknown
+from evaluator.core.readings.delays import DelayedReports, SuspendedTime
 from evaluator.core.readings.tables import NEVER_HAD, Cells, RowIndex, Rows, Undo
 from wire.codec import Delta
 
@@ -35,23 +35,6 @@ class _ReportTimes(NamedTuple):
     now: float
     at: Floats
     fresh: Bools
-
-
-@dataclass(frozen=True, slots=True)
-class SuspendedTime:
-    """A period in which this process was suspended: missing reports in it do not make readings stale."""
-
-    since: float = NEVER
-    end: float = NEVER
-
-    def matters(self, now: float, grace: float) -> bool:
-        """Whether the first reports after it may still arrive."""
-        return now - self.end < grace
-
-    def hides(self, at: Floats, fresh: Bools, stale_after: float) -> Bools:
-        """Return which readings were fresh when the period began and are not now."""
-        hidden: Bools = ~fresh & is_fresh(at, self.since, stale_after)
-        return hidden
 
 
 class _Facts(NamedTuple):
@@ -79,16 +62,20 @@ class Store:
     """Readings by node and metric; a metric that was never reported has 0 samples at time NEVER.
 
     Readings older than `stale_after` seconds are stale. `started`: when reports can first arrive; for `grace` seconds
-    after it (at least `stale_after`) every node's first report is expected.
+    after it (at least `stale_after`) every node's first report is expected. `reconnect`: seconds for which readings are
+    fresh longer when the port of agents restarted.
 
     A report confirms all readings that it does not name, so most readings have the time of the node's last report: that is stored once per node, and
     only older times are stored per reading.
     """
 
-    def __init__(self, *, stale_after: float, started: float, grace: float = 0.0) -> None:
+    def __init__(
+        self, *, stale_after: float, started: float, grace: float = 0.0, reconnect: float = 0.0
+    ) -> None:
         self.stale_after = stale_after
         self.started = started
         self._grace = max(grace, stale_after)
+        self._delays = DelayedReports(stale_after, reconnect)
         self.pause = SuspendedTime()
         self.version = 0
         """Incremented when the input of rules changes; equal readings do not count."""
@@ -196,7 +183,7 @@ class Store:
         """Store a report of a node received at `at` (seconds). Metrics without subscription are ignored."""
         row = self._row(node)
         last = self._reported[row]
-        changed = not is_fresh(last, at, self.stale_after)
+        changed = not self._delays.fresh(last, at)
         self._reported[row] = at
         if self._expected:
             self._expected.pop(row, None)
@@ -254,6 +241,11 @@ class Store:
         """The process was suspended from `since` to `now`: nodes fresh before count as unreported."""
         self.pause = SuspendedTime(since, now)
         self.version += 1
+
+    def port_restarted(self, at: float) -> None:
+        """The port of agents restarted: their next reports come later."""
+        self._delays = self._delays.restarted(at)
+        self._last_times = None
 
     def expect(self, node: str, at: float) -> None:
         """Register a node: drop its readings, and expect its first report for `stale_after` seconds."""
@@ -320,7 +312,7 @@ class Store:
         at, fresh, unreported = reported.at, reported.fresh, np.zeros(size, bool)
         if facts.older is not None:
             at = np.minimum(facts.older, reported.at)
-            fresh = is_fresh(at, now, self.stale_after)
+            fresh = self._delays.fresh(at, now)
             # "Unread" counts as a first report, except during startup, so that labels are kept.
             expected = starting | self._expecting(reported.rows, now)
             unreported = (at == NEVER) & ((reported.fresh & ~facts.unread) | expected)
@@ -336,7 +328,7 @@ class Store:
         last = self._last_times
         if last is None or last.rows is not rows or last.now != now:
             at = self._reported.take(rows)
-            fresh = is_fresh(at, now, self.stale_after)
+            fresh = self._delays.fresh(at, now)
             last = self._last_times = _ReportTimes(rows, now, at, fresh)
         return last
 
@@ -366,8 +358,7 @@ class Store:
         waits = [self.started + later, self.pause.end + later]
         waits += [at + later for at in self._expected.values()]
         times = np.concatenate([self._reported[: self._used], *older, waits])
-        fresh = is_fresh(times, now, self.stale_after)
-        return float(times.min(where=fresh, initial=np.inf)) + self.stale_after
+        return self._delays.next_expiry(times, now)
 
     def _row(self, node: str) -> int:
         if (row := self._rows.rows.get(node)) is not None:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from evaluator.core.signals import AgentsPortRestarted, Publish, unheard
 from evaluator.core.sources.agents.calls import (
     FIRST_WINDOW,
     WINDOW,
@@ -126,21 +127,20 @@ class PortRestarts:
 
     def __init__(
         self,
-        counted: Callable[[], None] = lambda: None,
+        publish: Publish = unheard,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`counted` is called for each restart."""
-        self._counted = counted
+        self._publish = publish
         self._clock = clock
         self.count = 0
         self.at = 0.0
         self.reason = ""
 
     def note(self, reason: str) -> None:
-        """Count a restart."""
+        """Count a restart, and publish it."""
         self.count += 1
         self.at, self.reason = self._clock(), reason
-        self._counted()
+        self._publish(AgentsPortRestarted(self.at))
 
 
 class PortProcess:
