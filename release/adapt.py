@@ -1,5 +1,6 @@
 """Puts the values of the chart in place of what the manifests have, and says on which values an object depends."""
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -29,7 +30,9 @@ SWITCHES: Mapping[Key, str] = {
 }
 """Object -> a further condition."""
 _RIGHTS = {"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
-_OF_AGENT = {"plimsoll-agent", "plimsoll-agent-egress", "plimsoll-problems"}
+_OF_AGENT = {"plimsoll-agent", "plimsoll-agent-gpu", "plimsoll-agent-egress", "plimsoll-problems"}
+_GPU = ".Values.agent.gpu"
+_OS = "kubernetes.io/os"
 _OF_BOTH = {("ConfigMap", "plimsoll-dashboard")}
 
 
@@ -67,12 +70,14 @@ def adapt(key: Key, body: Any) -> None:
         case "Certificate" if name != "plimsoll-ca":
             reference = ".Values.certificates.issuerRef"
             body["spec"]["issuerRef"] = Either(reference, body["spec"]["issuerRef"])
-        case "PodMonitor":
-            _monitor(body)
-        case "PrometheusRule":
-            body["metadata"].setdefault("labels", {})["+"] = More(".Values.monitoring.labels")
+        case "PodMonitor" | "PrometheusRule":
+            _monitoring(body)
         case "NetworkPolicy" if program in {"agent", "evaluator"}:
             _network_policy(body, program)
+        case "ConfigMap" if program == "problems":
+            shipped = body["data"].items()
+            body["data"] = {file: Added(".Values.problems.shipped", text) for file, text in shipped}
+            body["data"]["+"] = More(".Values.problems.files")
         case "APIService":
             put(body, ["spec", "service", "namespace"], Raw(NAMESPACE))
             bundle = ".Values.customMetrics.caBundle"
@@ -120,9 +125,11 @@ def _account(program: str) -> Raw:
     return Raw(f"{{{{ .Values.{program}.serviceAccount.name }}}}")
 
 
-def _monitor(body: Any) -> None:
-    """Put interval, labels and namespaces into a PodMonitor, and the namespace of the pods."""
+def _monitoring(body: Any) -> None:
+    """Put labels into a PrometheusRule or PodMonitor; into the latter also interval, and the namespace of the pods."""
     body["metadata"].setdefault("labels", {})["+"] = More(".Values.monitoring.labels")
+    if body["kind"] == "PrometheusRule":
+        return
     (endpoint,) = body["spec"]["podMetricsEndpoints"]
     endpoint["interval"] = Raw("{{ .Values.monitoring.interval }}")
     elsewhere = {"matchNames": [Raw(NAMESPACE)]}
@@ -173,7 +180,12 @@ def _pod(template: dict[str, Any], name: str) -> None:
     pod["serviceAccountName"] = _account(name)
     pod["priorityClassName"] = Raw(f"{{{{ {values}.priorityClassName }}}}")
     pod["tolerations"] = _block(f"{values}.tolerations")
-    for field in ("nodeSelector", "affinity", "topologySpreadConstraints"):
+    selector = f"{values}.nodeSelector"
+    if _OS in pod.get("nodeSelector", {}):
+        pod["nodeSelector"]["+"] = More(f'omit {selector} "{_OS}"')
+    else:
+        pod["nodeSelector"] = Added(selector, _block(selector))
+    for field in ("affinity", "topologySpreadConstraints"):
         pod[field] = Added(f"{values}.{field}", _block(f"{values}.{field}"))
     pod["imagePullSecrets"] = Added(".Values.imagePullSecrets", _block(".Values.imagePullSecrets"))
     for field, more in (("env", "extraEnv"), ("volumeMounts", "extraVolumeMounts")):
@@ -221,6 +233,10 @@ def _agent_pod(pod: dict[str, Any], container: dict[str, Any]) -> None:
     port["containerPort"] = Raw("{{ .Values.agent.port }}")
     pod["hostNetwork"] = Raw("{{ .Values.agent.hostNetwork }}")
     pod["dnsPolicy"] = Added(".Values.agent.hostNetwork", "ClusterFirstWithHostNet")
+    # Nodes with GPUs have a DaemonSet of their own (`gpu`).
+    pod["affinity"] = Added(
+        f"or .Values.agent.affinity {_GPU}.enabled", Raw('include "plimsoll.agentAffinity" .', True)
+    )
     for field, named in (("volumeMounts", container), ("volumes", pod)):
         named[field] = [
             Added(STREAMS, one)
@@ -231,6 +247,30 @@ def _agent_pod(pod: dict[str, Any], container: dict[str, Any]) -> None:
     for volume in pod["volumes"]:
         if isinstance(volume, Added):
             _volume(volume.value)
+
+
+def gpu(agent: Any) -> Any:
+    """Return the DaemonSet for nodes with GPUs, from the adapted one of all others.
+
+    Its pods have all labels of the agents' pods, which NetworkPolicies and PodMonitors select, and one more.
+    """
+    body = copy.deepcopy(agent)
+    body["metadata"]["name"] = "plimsoll-agent-gpu"
+    template = body["spec"]["template"]
+    for labels in (body["spec"]["selector"]["matchLabels"], template["metadata"]["labels"]):
+        labels["app.kubernetes.io/component"] = "gpu"
+    pod = template["spec"]
+    selector = f'merge (deepCopy {_GPU}.nodeSelector) (omit .Values.agent.nodeSelector "{_OS}")'
+    pod["nodeSelector"]["+"] = More(selector)
+    pod["affinity"] = Added(".Values.agent.affinity", _block(".Values.agent.affinity"))
+    runtime = f"{_GPU}.runtimeClassName"
+    pod["runtimeClassName"] = Added(runtime, Raw(f"{{{{ {runtime} }}}}"))
+    environment = pod["containers"][0]["env"]
+    environment[-1:-1] = [
+        {"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"},
+        {"name": "NVIDIA_DRIVER_CAPABILITIES", "value": "utility"},
+    ]
+    return body
 
 
 def _evaluator_pod(pod: dict[str, Any], container: dict[str, Any]) -> None:

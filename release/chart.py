@@ -174,7 +174,11 @@ def templates(core: Objects) -> dict[str, str]:
             body["metadata"]["annotations"] = Added(".Values.crds.keep", keep)
         adapt.adapt(key, body)
         place = "crd" if kind == "CustomResourceDefinition" else "components" if guards else "core"
-        found.setdefault(place, []).extend(_document(key, body, guards))
+        documents = found.setdefault(place, [])
+        if kind == "DaemonSet":
+            gpu = adapt.gpu(body)
+            documents += _document((kind, f"{name}-gpu"), gpu, [".Values.agent.gpu.enabled"])
+        documents += _document(key, body, guards)
     for folder, (path, about) in FOLDERS.items():
         guard = f".Values.{path}" if path else about
         for key, body in _with_patches(folder).items():

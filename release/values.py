@@ -42,6 +42,7 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield Value("agent.port", 9100, PORT, "port of the metrics; with hostNetwork it is the node's")
     about = "use the node's network: for ethtool, qdisc and wifi; allow the nodes' addresses in NetworkPolicies"
     yield Value("agent.hostNetwork", False, BOOLEAN, about)
+    yield from gpu()
     about = (
         "a NetworkPolicy: only these namespaces, Prometheus and `from` reach the agents' metrics"
     )
@@ -81,6 +82,22 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield Value("balance.enforcement", "observe", enforcement, about)
     yield Value("crds.install", True, BOOLEAN, "the TASPolicy CRD")
     yield Value("crds.keep", True, BOOLEAN, "`helm uninstall` keeps the CRD and all policies")
+
+
+def gpu() -> Iterator[Value]:
+    """Return the values of the DaemonSet for nodes with GPUs, and of problem configurations."""
+    about = "a second DaemonSet for nodes with NVIDIA GPUs; docs/gpu.md"
+    yield Value("agent.gpu.enabled", False, BOOLEAN, about)
+    about = "RuntimeClass of its pods; empty: the nodes' default runtime is NVIDIA's"
+    yield Value("agent.gpu.runtimeClassName", "nvidia", TEXT, about)
+    labels = {"nvidia.com/gpu.present": "true"}
+    about = "labels of nodes with GPUs: these get the second DaemonSet, all others the first"
+    yield Value("agent.gpu.nodeSelector", labels, TEXTS, about)
+    about = "the problem configuration that is shipped with components.kernelLog"
+    yield Value("problems.shipped", True, BOOLEAN, about)
+    files = {**TEXTS, "propertyNames": {"pattern": r"^[A-Za-z0-9._-]+\.json$"}}
+    about = "further ones: file name, such as `mine.json`, to its content; docs/node-problem-detector.md"
+    yield Value("problems.files", {}, files, about)
 
 
 def _image(name: str, image: str) -> Iterator[Value]:

@@ -188,8 +188,10 @@ def test_every_value_of_pods_has_its_effect(render):
         assert given["extraVolumeMounts"][0] in container["volumeMounts"]
         assert container["resources"]["limits"] == {"memory": "2Gi"}
         assert container["securityContext"] == given["securityContext"]
-        for field in ("tolerations", "nodeSelector", "affinity", "topologySpreadConstraints", "priorityClassName"):  # fmt: skip
+        for field in ("tolerations", "affinity", "topologySpreadConstraints", "priorityClassName"):
             assert pod[field] == given[field]
+        own = {"kubernetes.io/os": "linux"} if program == "agent" else {}
+        assert pod["nodeSelector"] == own | given["nodeSelector"]
         assert pod["securityContext"] == given["podSecurityContext"]
         assert pod["serviceAccountName"] == f"my-{program}"
         assert template["metadata"]["labels"] | {"tier": "b", "team": "nodes"} == template["metadata"]["labels"]  # fmt: skip

@@ -49,3 +49,25 @@ plimsoll-rules-{{ include "plimsoll.rules" . | sha256sum | trunc 10 }}
 --agentServiceAccount={{ $account }}
 {{- end }}
 {{- end }}
+
+{{- /* Affinity of the agents on nodes without GPUs: that of the values, and not all labels of agent.gpu.nodeSelector. */ -}}
+{{- define "plimsoll.agentAffinity" -}}
+{{- $affinity := deepCopy .Values.agent.affinity }}
+{{- if .Values.agent.gpu.enabled }}
+{{- $gpu := .Values.agent.gpu.nodeSelector }}
+{{- if not $gpu }}{{ fail "agent.gpu.nodeSelector: name a label of the nodes with GPUs" }}{{ end }}
+{{- $required := "requiredDuringSchedulingIgnoredDuringExecution" }}
+{{- $node := get $affinity "nodeAffinity" | default dict }}
+{{- $terms := list }}
+{{- range $term := get (get $node $required | default dict) "nodeSelectorTerms" | default (list dict) }}
+{{- range $key, $value := $gpu }}
+{{- $other := dict "key" $key "operator" "NotIn" "values" (list $value) }}
+{{- $expressions := append (get $term "matchExpressions" | default list) $other }}
+{{- $terms = append $terms (set (deepCopy $term) "matchExpressions" $expressions) }}
+{{- end }}
+{{- end }}
+{{- $_ := set $node $required (dict "nodeSelectorTerms" $terms) }}
+{{- $_ := set $affinity "nodeAffinity" $node }}
+{{- end }}
+{{- toYaml $affinity }}
+{{- end }}
