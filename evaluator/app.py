@@ -52,12 +52,14 @@ class Service:
             waiting_for=core.contributions.waiting_for,
         )
         groups = [group for wired in wireds for group in wired.scheduler_routes]
+        self.operations = operations.answer
+        """Answers requests to the operations port, of users who may see everything."""
         return [
             ops_port(
                 core.options,
                 core.api,
                 core.metrics,
-                operations.answer,
+                self.operations,
                 core.contributions.resource_path,
             ),
             core.scheduler_port.port(groups),

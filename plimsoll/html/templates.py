@@ -1,6 +1,7 @@
 """Jinja2 templates of one program: every value is escaped, and an undefined one is an error."""
 
 import asyncio
+import math
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
@@ -176,8 +177,8 @@ def _label(key: str, value: str) -> Markup:
 
 
 def age(seconds: float | None) -> str:
-    """Return a duration in seconds, short."""
-    if seconds is None:
+    """Return a duration in seconds, short; `never` for None and for what is not finite."""
+    if seconds is None or not math.isfinite(seconds):
         return "never"
     if seconds < 10:
         return f"{seconds:.1f} s"

@@ -72,7 +72,7 @@ class Affinity(msgspec.Struct, rename="camel"):
     """core/v1 Affinity; only the node affinity is kept, and anti-affinity in `PodSpec.apart`."""
 
     node_affinity: NodeAffinity | None = None
-    pod_anti_affinity: msgspec.Raw = msgspec.Raw()
+    pod_anti_affinity: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class PodContainer(Container, rename="camel"):
@@ -186,7 +186,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
         """Reduce the fields about other pods, ports and volumes to `apart`."""
         anti_affinity = b""
         if self.affinity is not None:
-            anti_affinity = bytes(self.affinity.pod_anti_affinity)
+            anti_affinity = bytes(self.affinity.pod_anti_affinity).removeprefix(b"null")
             node_affinity = self.affinity.node_affinity
             # Without what `apart` has, or equal node affinities would be different sets of feasible nodes.
             self.affinity = Affinity(node_affinity) if node_affinity is not None else None

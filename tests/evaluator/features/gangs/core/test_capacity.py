@@ -208,6 +208,15 @@ def test_selectors_and_taints_limit_the_nodes(world: World) -> None:
     assert world.allowed(pod("unheard", spec={"nodeSelector": {"disk": "ssd"}})) == ["a", "c"]
 
 
+@pytest.mark.parametrize("beside", [{}, {"podAntiAffinity": None}, {"podAntiAffinity": {}}])
+def test_node_affinity_limits_the_nodes(world: World, beside: Any) -> None:
+    world.node("a", labels={"disk": "ssd"})
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    pod = world.pod("ssd", spec={"affinity": {"nodeAffinity": required, **beside}})
+    assert world.allowed(pod) == ["a"]
+
+
 def test_cordoned_or_not_ready_node_is_eligible_with_a_toleration(world: World) -> None:
     world.node("b", cordoned=True)
     world.node("c", ready=False)
