@@ -137,7 +137,7 @@ class EvictionController:
         self._wakeup.set()
 
     def start_over(self) -> None:
-        """This replica became leader. Recent evictions by another are unknown, so the limit of the period counts as used up."""
+        """This replica became leader. The limit of the period counts as used up: another may have evicted, and not stored it."""
         self._history.use_up(self._clock() + self._pace.period)
         self._store.start_over()
         self._slowly_at = self._clock()
@@ -220,9 +220,13 @@ class EvictionController:
 
     async def _carry_out(self, plan: PolicyPlan) -> bool:
         """Try the evictions of a policy until as many as permitted happened; return whether one was tried."""
-        left, tried = plan.allowance, False
+        tried, most = False, self._history.number(plan.policy) + plan.allowance
         for eviction in plan.evictions:
-            if left <= 0 or not self._may_evict() or self._clock() < self._busy_until:
+            if (
+                self._history.number(plan.policy) >= most
+                or not self._may_evict()
+                or self._clock() < self._busy_until
+            ):
                 break
             may = False
             with self._part.isolated(f"limits of {eviction.pod}"):
@@ -232,7 +236,7 @@ class EvictionController:
                     break
                 tried = True
                 with self._part.isolated(str(eviction.pod)):
-                    left -= await self._evict(eviction)
+                    await self._evict(eviction)
         return tried
 
     def _may_try(self, eviction: Eviction) -> bool:
@@ -252,20 +256,21 @@ class EvictionController:
         self._again_at = min(self._again_at, max(due_at, self._clock() + _REST))
         return self._clock() >= due_at
 
-    async def _evict(self, eviction: Eviction) -> bool:
-        """Return whether a pod was evicted, or may have been."""
+    async def _evict(self, eviction: Eviction) -> None:
+        """Evict a pod, unless its volumes or the API server keep it."""
         pod, key = eviction.pod, eviction.policy
         self._history.attempted(key, self._clock())
         nodes = self._known.nodes.objects
         if why := await volumes.obstacle(pod, eviction.alternatives, nodes, self._kube):
             self._history.refused(pod, why, self._clock(), budget=False)
-            return False
+            return
         try:
             await evict(self._kube, pod)
         except NotLeaderError:
-            return False
+            return
         except KubeError as error:
-            return self._refused(eviction, error)
+            self._refused(eviction, error)
+            return
         self._history.evicted(key, pod, self._cluster.running.pods_of(key), self._clock())
         self._slowly_at = self._clock()
         self._store.evicted(key, self._clock())
@@ -281,7 +286,6 @@ class EvictionController:
         self._note(EVICTED, eviction, eviction.reason)
         await self._record(eviction, causes)
         self._metrics.evictions.labels(*key, "ok").inc()
-        return True
 
     def _doubt(self, eviction: Eviction) -> None:
         """Count an eviction that may have happened."""
@@ -289,9 +293,9 @@ class EvictionController:
         self._history.doubtful(eviction.policy, eviction.pod, moment)
         self._store.evicted(eviction.policy, moment)
 
-    def _refused(self, eviction: Eviction, error: KubeError) -> bool:
-        """Let the pod rest; after a refusal that is not about it, all pods. Return whether it may have been evicted."""
-        if doubtful := is_doubtful(error):
+    def _refused(self, eviction: Eviction, error: KubeError) -> None:
+        """Let the pod rest; after a refusal that is not about it, all pods."""
+        if is_doubtful(error):
             self._doubt(eviction)
         pod, key, moment = eviction.pod, eviction.policy, self._clock()
         found, least = meaning(error), error.retry_after or 0.0
@@ -312,7 +316,6 @@ class EvictionController:
             node=pod.spec.node_name,
             error=str(error),
         )
-        return doubtful
 
     def _causes(self, eviction: Eviction) -> str:
         """Return what the readings of the violated rules come from, such as the device; empty if agents do not say."""

@@ -84,6 +84,10 @@ class EvictionHistory:
         """Return the times of a policy's evictions after `since`."""
         return [at for at in self._done.get(policy, ()) if at > since]
 
+    def number(self, policy: PolicyKey) -> int:
+        """Return how many evictions of a policy are remembered."""
+        return len(self._done.get(policy, ()))
+
     def tried(self, policy: PolicyKey, since: float) -> list[float]:
         """Return the times of a policy's attempts after `since`."""
         return [at for at in self._tried.get(policy, ()) if at > since]

@@ -148,6 +148,8 @@ class EvictionStore:
         self._version = found["metadata"]["resourceVersion"] if found is not None else ""
         if found is not None:
             await self._restore(found)
+        else:
+            self._history.use_up(self._clock())  # there was no other leader
         self.known = True
 
     async def _restore(self, found: Mapping[str, Any]) -> None:
@@ -169,7 +171,6 @@ class EvictionStore:
             done.setdefault(policy, []).append(at)
         left = {place: replace(one, at=begin - one.at) for place, one in stored.left.items()}
         self._history.restore(done, left)
-        self._history.use_up(now)  # it is known what the last leader did
 
     async def _write(self, stored: Journal, writer: str) -> Mapping[str, Any]:
         data = journal.encode(stored._replace(writer=writer), exact=self._exact)
