@@ -1,6 +1,7 @@
 """Pods of a violated policy are evicted through the eviction API, and its rejections are respected."""
 
 import contextlib
+import json
 
 import pytest
 
@@ -11,6 +12,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "node_actions")
 
 CONFIG_MAPS = ObjectKind("configmaps", "v1")
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
+PRIORITIES = ObjectKind("priorityclasses", "scheduling.k8s.io/v1", namespaced=False)
 
 
 @pytest.fixture
@@ -145,7 +147,7 @@ async def test_new_leader_knows_the_evictions_of_the_last_one(world, demo):
     """Case 21: it waits for no hour, and evicts no pod that the last leader's evictions do not permit."""
     await world.start("--evictPeriod=10m")
     await world.eventually(lambda: is_leaving(world, "web"))
-    await world.add_pod("web-2", demo, world.name("sick"))
+    await world.add_pod("web-2", demo, world.name("sick"), app="other")
 
     async def stored():
         with contextlib.suppress(ApiError):
@@ -215,3 +217,82 @@ async def test_no_pod_is_evicted_for_a_node_that_is_about_to_be_drained(world, d
         content_type=STRATEGIC,
     )
     await world.eventually(lambda: is_leaving(world, "web"))
+
+
+def kept_apart(app):
+    """Required anti-affinity against pods of an app, and the pods of it."""
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {"app": app}},
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    return {"app": app, "affinity": {"podAntiAffinity": required}}
+
+
+async def test_pod_whose_successor_could_not_run_stays_until_it_could(world, demo):
+    """Case 08: a replica on each node, kept apart by required anti-affinity."""
+    for number, node in enumerate(("sick", "well")):
+        name = world.name(node)
+        await world.add_pod(f"a-quorum-{number}", demo, name, **kept_apart("quorum"))
+    await world.start("--evictLimit=9")
+    await world.eventually(lambda: is_leaving(world, "web"))
+    status = await world.status(demo, stay)
+    assert stay(status) == (
+        f"1 pod ({world.namespace}/a-quorum-0) stay: "
+        "required anti-affinity keeps their successors from every other node"
+    )
+    assert not await is_leaving(world, "a-quorum-0")
+    await world.client.delete(PODS, "a-quorum-1", world.namespace, grace=0)
+    await world.eventually(lambda: is_leaving(world, "a-quorum-0"))
+
+
+async def test_pod_of_the_lowest_priority_leaves_first(world, demo):
+    """Case 10: by name, the important one would be the first; "web" is younger than both."""
+    await world.client.delete(PODS, "web", world.namespace, grace=0)
+    name = world.name("payments")
+    body = {"apiVersion": PRIORITIES.api_version, "kind": "PriorityClass", "value": 1_000_000}
+    await world.client.create(PRIORITIES, {**body, "metadata": {"name": name}})
+    sick = world.name("sick")
+    try:
+        await world.add_pod("z-batch", demo, sick)
+        await world.add_pod("a-payments", demo, sick, priorityClassName=name)
+        await world.start("--evictPeriod=10m")
+        left = await world.eventually(lambda: first_to_leave(world, "z-batch", "a-payments"))
+    finally:
+        await world.client.delete(PRIORITIES, name)
+    assert left == "z-batch"
+
+
+async def first_to_leave(world, *pods):
+    """The first of the pods that leaves; None while none does."""
+    for pod in pods:
+        if await is_leaving(world, pod):
+            return pod
+    return None
+
+
+async def test_pod_that_arrived_after_a_condition_leaves_at_once(world):
+    """Case 22: nothing else changes in the cluster, and the reporter of the condition sends no heartbeats."""
+    sick, _well = await world.add_node("sick"), await world.add_node("well")
+    policy = await world.add_policy("demo", deschedule=["node_condition_KernelDeadlock Equals 1"])
+    for node, status in ((sick, "True"), (world.name("well"), "False")):
+        body = {
+            "type": "KernelDeadlock",
+            "status": status,
+            "reason": "Test",
+            "message": "for a test",
+            "lastTransitionTime": "2020-01-01T00:00:00Z",
+        }
+        patch = {"status": {"conditions": [body]}}
+        await world.client.patch(NODES, node, patch, subresource="status", content_type=STRATEGIC)
+    await world.start()
+    await world.labelled(sick, **{policy: "violating"})
+    await world.add_pod("web", policy, sick)
+
+    async def decided():
+        if await is_leaving(world, "web"):
+            return "evicted"
+        _, page = await world.evaluator.get(f"/explain/{world.namespace}/pods/web")
+        return json.loads(page).get("notEvicted") if page else None
+
+    assert await world.eventually(decided) == "evicted"

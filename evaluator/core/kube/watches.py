@@ -152,7 +152,7 @@ class AllPods:
         self.required = False
         self._watches = watches
         self._ignored: Set[str] = frozenset()
-        self._labels = False
+        self._labels = self._apart = False
         self._extra: Extra | None = None
         self._reflector: Reflector[PodRecord] | None = None
 
@@ -176,11 +176,20 @@ class AllPods:
         self._labels |= labels
         return self.cache
 
+    def keep_neighbours(self) -> PodCache:
+        """Keep labels and `PodRecord.apart`, if another feature requires all pods; return their cache."""
+        self._labels = self._apart = True
+        return self.cache
+
     def reflector(self) -> Reflector[PodRecord]:
         """Return the watch, the same at each call; call it first when all features are wired."""
         if self._reflector is None:
             decode = partial(
-                pod_record.decode, ignored=self._ignored, labels=self._labels, extra=self._extra
+                pod_record.decode,
+                ignored=self._ignored,
+                labels=self._labels,
+                apart=self._apart,
+                extra=self._extra,
             )
             self._reflector = self._watches.reflector(ALL_PODS, decode, self.cache.pods)
         return self._reflector

@@ -12,6 +12,7 @@ import msgspec
 from evaluator.core.model.names import UNREADABLE
 
 DO_NOT_SCHEDULE = "DoNotSchedule"
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 (compared, not bound)
 
 
 class LabelRequirement(msgspec.Struct, frozen=True):
@@ -92,7 +93,7 @@ class HostPort(NamedTuple):
 
     def conflicts(self, other: "HostPort") -> bool:
         """Return whether both cannot be on one node; 0.0.0.0 is every address."""
-        any_address = "0.0.0.0" in {self.address, other.address}  # noqa: S104 (compared, not bound)
+        any_address = ANY_ADDRESS in {self.address, other.address}
         same = self.address == other.address or any_address
         return same and self[:2] == other[:2]
 
@@ -132,6 +133,24 @@ def _shared(
     required = (terms and terms.required) or ()
     strict = tuple(one for one in every if one.when_unsatisfiable == DO_NOT_SCHEDULE)
     return Apart(required, strict, ports, claims)
+
+
+class _Affinity(msgspec.Struct, rename="camel"):
+    pod_anti_affinity: msgspec.Raw = msgspec.Raw()
+
+
+def others_apart(affinity: bytes, ports: Iterable[HostPort]) -> Apart:
+    """Return what keeps others from a pod's node, from the JSON of its affinity; nothing of that if it is malformed.
+
+    The API server validates it. An unreadable one of a pod that stays keeps no other from leaving.
+    """
+    anti_affinity = b""
+    if affinity:
+        try:
+            anti_affinity = bytes(msgspec.json.decode(affinity, type=_Affinity).pod_anti_affinity)
+        except UNREADABLE:
+            anti_affinity = b""
+    return apart(anti_affinity, b"", ports, ())
 
 
 def _decoded(text: bytes, kind: Any) -> Any:

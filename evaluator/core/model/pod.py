@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 
 from evaluator.core.model import requests
-from evaluator.core.model.apart import NOTHING_APART, Apart, HostPort, apart
+from evaluator.core.model.apart import NOTHING_APART, Apart, apart
 from evaluator.core.model.names import EXTENDER_RESOURCE, ObjectMeta
-from evaluator.core.model.pod_spec_view import Container, ContainerPort, OwnerReference, Requests
+from evaluator.core.model.pod_spec_view import Container, OwnerReference, Requests, host_ports
 from evaluator.core.model.resources import NOTHING, ResourceVector
 
 REQUEUED_AT = "plimsoll.io/nudged-at"
@@ -25,7 +25,6 @@ DO_NOT_DISRUPT = "karpenter.sh/do-not-disrupt"
 _ANNOTATIONS = frozenset({REQUEUED_AT, MIRROR, SAFE_TO_EVICT, DO_NOT_DISRUPT})
 """The annotations that are kept: all together can be as large as the pod."""
 _NO_JSON = msgspec.Raw()
-_ANY = "0.0.0.0"  # noqa: S104 (compared, not bound)
 _LONGEST_VALUE = 100
 """Characters that are kept of the value of one: each is a time, a hash or a boolean."""
 
@@ -73,12 +72,6 @@ class Affinity(msgspec.Struct, rename="camel"):
 
     node_affinity: NodeAffinity | None = None
     pod_anti_affinity: msgspec.Raw = msgspec.Raw(b"null")
-
-
-class PodContainer(Container, rename="camel"):
-    """core/v1 Container with ports."""
-
-    ports: list[ContainerPort] | None = None
 
 
 class _Claim(msgspec.Struct, rename="camel"):
@@ -161,8 +154,8 @@ class PodSpec(msgspec.Struct, rename="camel"):
     priority: int = 0
     scheduler_name: str = "default-scheduler"
     scheduling_gates: list[SchedulingGate] | None = None
-    containers: list[PodContainer] | None = None
-    init_containers: list[PodContainer] | None = None
+    containers: list[Container] | None = None
+    init_containers: list[Container] | None = None
     topology_spread_constraints: msgspec.Raw = msgspec.Raw()
     volumes: list[Volume] | None = None
     apart: Apart = NOTHING_APART
@@ -182,7 +175,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
             self.requests = requests.of_spec(self, "").requests
             self.containers = self.init_containers = self.overhead = self.resources = None
 
-    def _set_apart(self, containers: Iterable[PodContainer]) -> None:
+    def _set_apart(self, containers: Iterable[Container]) -> None:
         """Reduce the fields about other pods, ports and volumes to `apart`."""
         anti_affinity = b""
         if self.affinity is not None:
@@ -190,8 +183,7 @@ class PodSpec(msgspec.Struct, rename="camel"):
             node_affinity = self.affinity.node_affinity
             # Without what `apart` has, or equal node affinities would be different sets of feasible nodes.
             self.affinity = Affinity(node_affinity) if node_affinity is not None else None
-        ports = (port for one in containers for port in one.ports or () if port.host_port)
-        listens = (HostPort(p.host_port, p.protocol, p.host_ip or _ANY) for p in ports)
+        listens = host_ports(containers)
         claims = (one.persistent_volume_claim for one in self.volumes or ())
         names = (claim.claim_name for claim in claims if claim is not None)
         spread = bytes(self.topology_spread_constraints)

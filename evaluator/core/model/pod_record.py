@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from evaluator.core.model import pod_spec_view
+from evaluator.core.model.apart import NOTHING_APART, Apart
 from evaluator.core.model.pod_spec_view import FINISHED, ContainerStatus, PodSpecView
 from evaluator.core.model.requests import PodView, amounts, effective, others
 from evaluator.core.model.resources import ExtendedResources, ResourceVector
@@ -62,6 +63,8 @@ class PodRecord(msgspec.Struct, frozen=True, gc=False):
     """What a feature keeps of the pod, see `Extra`; None without one."""
     labels: Labels = ()
     """Empty unless they are needed."""
+    apart: Apart = NOTHING_APART
+    """What keeps others from its node, only: its required anti-affinity and host ports. Nothing unless it is needed."""
 
     @property
     def key(self) -> Key:
@@ -85,13 +88,15 @@ def decode(
     ignored: Set[str] = frozenset(),
     *,
     labels: bool = False,
+    apart: bool = False,
     extra: Extra | None = None,
 ) -> PodRecord:
-    """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.core.model.requests.others`. `labels`: keep them.
+    """Return the PodRecord of a Pod's JSON; `ignored`: see `evaluator.core.model.requests.others`. `labels`, `apart`: keep them.
 
     Raises `evaluator.core.model.names.UNREADABLE` for malformed JSON.
     """
-    return pod_record(pod_spec_view.decode(raw), ignored, labels=labels, extra=extra)
+    pod = pod_spec_view.decode(raw)
+    return pod_record(pod, ignored, labels=labels, apart=apart, extra=extra)
 
 
 def pod_record(
@@ -99,6 +104,7 @@ def pod_record(
     ignored: Set[str] = frozenset(),
     *,
     labels: bool = False,
+    apart: bool = False,
     extra: Extra | None = None,
 ) -> PodRecord:
     """Return the PodRecord of a decoded pod."""
@@ -124,6 +130,7 @@ def pod_record(
         others=extended,
         extra=extra(pod) if extra is not None else None,
         labels=_shared(tuple(sorted(meta.labels.items()))) if labels and meta.labels else (),
+        apart=pod.spec.apart if apart else NOTHING_APART,
     )
 
 

@@ -4,10 +4,12 @@ Decoded once per event and only if a feature requires all pods; the cached form 
 Fields that few pods set stay undecoded JSON.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 import msgspec
+
+from evaluator.core.model.apart import ANY_ADDRESS, Apart, HostPort, others_apart
 
 FINISHED = frozenset({"Succeeded", "Failed"})
 """Phases in which a pod uses no resources."""
@@ -29,12 +31,30 @@ class ContainerPort(msgspec.Struct, rename="camel"):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
+class HasPorts(Protocol):
+    """A container."""
+
+    @property
+    def ports(self) -> list[ContainerPort] | None:
+        """Its ports."""
+        ...
+
+
+def host_ports(containers: Iterable[HasPorts]) -> Iterator[HostPort]:
+    """Yield the host ports of containers."""
+    for container in containers:
+        for port in container.ports or ():
+            if port.host_port:
+                yield HostPort(port.host_port, port.protocol, port.host_ip or ANY_ADDRESS)
+
+
 class Container(msgspec.Struct, rename="camel"):
     """core/v1 Container."""
 
     name: str = ""
     resources: Requests | None = None
     restart_policy: str | None = None
+    ports: list[ContainerPort] | None = None
 
     @property
     def requests(self) -> dict[str, Any]:
@@ -67,6 +87,12 @@ class PodSpecFields(msgspec.Struct, rename="camel"):
     node_selector: msgspec.Raw = msgspec.Raw()
     affinity: msgspec.Raw = msgspec.Raw()
     tolerations: msgspec.Raw = msgspec.Raw()
+
+    @property
+    def apart(self) -> Apart:
+        """What keeps others from its node: its required anti-affinity and host ports."""
+        containers = (*(self.containers or ()), *(self.init_containers or ()))
+        return others_apart(bytes(self.affinity), host_ports(containers))
 
 
 class PodConditionFields(msgspec.Struct, rename="camel"):

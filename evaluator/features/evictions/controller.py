@@ -27,6 +27,7 @@ from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions import report as reports
 from evaluator.features.evictions import volumes
 from evaluator.features.evictions.history import EvictionHistory
+from evaluator.features.evictions.neighbours import Neighbours
 from evaluator.features.evictions.plan import (
     PASSING,
     ClusterView,
@@ -37,7 +38,7 @@ from evaluator.features.evictions.plan import (
 from evaluator.features.evictions.refusals import is_doubtful, meaning
 from evaluator.features.evictions.report import EvictionReport, notice
 from evaluator.features.evictions.store import EvictionStore
-from evaluator.features.evictions.successors import HasRoom, KnownPods
+from evaluator.features.evictions.successors import OBSTACLES, KnownPods
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
 from plimsoll.text import one_line
@@ -97,9 +98,9 @@ class EvictionController:
         clock: Callable[[], float] = time.monotonic,
         cause_of: CauseOf = no_cause,
         namespace: str = "",
-        has_room: HasRoom | None = None,
+        known: Callable[[], KnownPods] | None = None,
     ) -> None:
-        """`namespace`: of the ConfigMap with the evictions of the last hour. `has_room`: see `KnownPods`."""
+        """`namespace`: of the ConfigMap with the evictions of the last hour. `known`: returns the known pods as of now."""
         self._publish = context.publish
         self._kube = context.kube
         self._decider = context.decider
@@ -113,7 +114,7 @@ class EvictionController:
         self._wakeup = WakeUp()
         self._history = EvictionHistory(context.rng.random)
         self._known = context.cluster
-        self._has_room = has_room
+        self._known_pods = known
         self._store = EvictionStore(
             context.kube, namespace, self._history, exact=max(60.0, pace.period), clock=clock
         )
@@ -201,6 +202,9 @@ class EvictionController:
             plans.append(plan)
             await asyncio.sleep(0)
         self._again_at = min((plan.again_at for plan in plans), default=math.inf)
+        if any(not OBSTACLES.isdisjoint(plan.stays) for plan in plans):
+            # No signal says that a pod without a policy left.
+            self._again_at = min(self._again_at, moment + evictions.READ_AGAIN)
         waiting = any(evictions.NOT_INCLUDED in plan.stays for plan in plans)
         if waiting and moment >= self._touch_at:
             # Readings that do not change make no new decision, but they may include the pods by now.
@@ -214,9 +218,10 @@ class EvictionController:
 
     def _successors(self) -> KnownPods:
         """Return what could keep successors from running, as of now."""
-        pods = (pod for pod in self._known.pods.objects.values() if pod.running)
-        known = KnownPods(pods, self._known.nodes.objects)
-        return known if self._has_room is None else replace(known, has_room=self._has_room)
+        if self._known_pods is not None:
+            return self._known_pods()
+        pods = self._known.pods.objects.values()
+        return KnownPods(Neighbours.of(pods), self._known.nodes.objects)
 
     async def _carry_out(self, plan: PolicyPlan) -> bool:
         """Try the evictions of a policy until as many as permitted happened; return whether one was tried."""

@@ -10,7 +10,14 @@ from evaluator.core.model.resources import NOTHING
 from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.vocabulary import Vocabulary
-from evaluator.core.signals import PlacementChanged, PolicyReportChanged, wakes
+from evaluator.core.signals import (
+    PlacementChanged,
+    PodChanged,
+    PolicyPodChanged,
+    PolicyReportChanged,
+    on,
+    wakes,
+)
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_writer import while_leading
 from evaluator.features.evictions.annotations import EVICTED_PODS
@@ -20,6 +27,7 @@ from evaluator.features.evictions.controller import (
     EvictionController,
     EvictionMetrics,
 )
+from evaluator.features.evictions.neighbours import Neighbours
 from evaluator.features.evictions.plan import (
     ClusterView,
     EvictFields,
@@ -27,9 +35,11 @@ from evaluator.features.evictions.plan import (
     EvictionRate,
 )
 from evaluator.features.evictions.report import NotEvictedFields, PolicyStaysFields
-from evaluator.features.evictions.successors import HasRoom
-from plimsoll import durations, flags
+from evaluator.features.evictions.successors import HasRoom, KnownPods
+from plimsoll import durations, flags, logs
 from plimsoll.flags import option
+
+log = logs.get(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,18 +92,23 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
     )
     if not options.evict:
         return said
+    watched = WatchedPods(core, needs_room=options.evict_needs_room)
     controller = EvictionController(
         core.writes,
         metrics,
         pace=EvictionRate(options.evict_period, options.evict_limit),
         cluster=cluster,
         namespace=core.namespace,
-        has_room=_room(core) if options.evict_needs_room else None,
+        known=watched.known,
         cause_of=core.causes.cause_of,
     )
     report = controller.report
     woken = wakes(controller.wake, PlacementChanged, PolicyReportChanged)
-    reacts = (*woken, *while_leading(controller))
+    follows = (
+        on(PolicyPodChanged, watched.policy_pod_changed),
+        on(PodChanged, watched.pod_changed),
+    )
+    reacts = (*woken, *follows, *while_leading(controller))
     return replace(
         said,
         reacts=reacts,
@@ -101,6 +116,39 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         policy_part=report.part,
         page=PagePart(policy=report.policy, pod=report.pod),
     )
+
+
+class WatchedPods:
+    """The pods against which successors are checked: all where they are watched, otherwise those with a policy."""
+
+    def __init__(self, core: Core, *, needs_room: bool) -> None:
+        self._core = core
+        self._cache = core.all_pods.keep_neighbours()
+        self._room = _room(core) if needs_room else None
+        self._with_policy, self._all = Neighbours(), Neighbours()
+        self._said = False
+
+    def policy_pod_changed(self, change: PolicyPodChanged) -> None:
+        """Follow a pod with a policy."""
+        self._with_policy.pod_changed(change.before, change.after)
+
+    def pod_changed(self, change: PodChanged) -> None:
+        """Follow any pod."""
+        self._all.record_changed(change.before, change.after)
+
+    def known(self) -> KnownPods:
+        """Return the known pods as of now."""
+        nodes = self._core.cluster.nodes.objects
+        if not self._core.all_pods.required:
+            if not self._said:
+                log.info(
+                    "successors of evicted pods are checked against pods with a policy only; "
+                    "--gangs and --scorers watch all pods"
+                )
+                self._said = True
+            return KnownPods(self._with_policy, nodes)
+        known = KnownPods(self._all, nodes, complete=lambda: self._cache.synced)
+        return known if self._room is None else replace(known, has_room=self._room)
 
 
 def _room(core: Core) -> HasRoom:

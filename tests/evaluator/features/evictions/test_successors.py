@@ -5,6 +5,7 @@ import pytest
 
 from evaluator.core.cache.cluster import decode_pod
 from evaluator.features.evictions import successors
+from evaluator.features.evictions.neighbours import Neighbours
 from evaluator.features.evictions.successors import KnownPods
 from tests.evaluator.features.evictions.test_plan import node, planned_for
 
@@ -56,7 +57,7 @@ ABC = nodes(a="east", b="east", c="west")
 
 
 def obstacle(leaving, *others, among=ABC, alternatives=("b", "c"), **more):
-    known = KnownPods([leaving, *others], among, **more)
+    known = KnownPods(Neighbours.of([leaving, *others]), among, **more)
     return known.obstacle(leaving, alternatives)
 
 
@@ -150,7 +151,7 @@ def test_plan_names_the_pods_that_stay_for_it():
         n.metadata.name: n
         for n in (node("sick", labels={HOST: "s"}), node("well", labels={HOST: "w"}))
     }
-    known = KnownPods([one, *others], among)
+    known = KnownPods(Neighbours.of([one, *others]), among)
     (plan,) = planned_for([one, *others], list(among.values()), successors=known)
     assert plan.stays == {successors.ANTI_AFFINITY: [one]}
 
