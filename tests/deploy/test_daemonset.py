@@ -196,7 +196,7 @@ def test_agent_listens_where_probes_and_prometheus_connect(container, settings, 
 
 def test_agent_runs_on_every_node_with_priority(pod, built):
     assert pod["tolerations"] == [{"operator": "Exists"}]
-    assert "nodeSelector" not in pod
+    assert pod["nodeSelector"] == {"kubernetes.io/os": "linux"}
     classes = {o["metadata"]["name"]: o for o in built("daemonset") if o["kind"] == "PriorityClass"}
     assert classes[pod["priorityClassName"]]["value"] > 0
 
