@@ -78,6 +78,9 @@ _LONGEST_REST = 0.06
 _NEW_METRICS = 10
 """Metrics that the readings are subscribed to at a time: a millisecond with 5,000 nodes."""
 
+_POLICIES = 500
+"""Policies whose metrics are collected at a time."""
+
 _FOREVER = 1e9
 
 Records = Callable[[Node], Mapping[str, str]]
@@ -259,11 +262,16 @@ class DecisionLoop:
 
     def _evaluation(self) -> Steps[None]:
         """Evaluate in steps; inputs are taken in the first step."""
+        before = self._decisions
         policies = list(self._cluster.policies.objects.values())
         limited = self._rules.limited(policies)
         named: tuple[dict[PolicyKey, frozenset[str]], ...] = {}, {}
-        for policy in limited:
+        for number, policy in enumerate(limited, 1):
             named[policy.observed][policy.key] = policy.measured_metrics
+            if number % _POLICIES == 0:
+                yield
+                if self._decisions is not before:
+                    return
         limit = limit_metrics(
             named[0],
             self._most_metrics,
@@ -272,7 +280,6 @@ class DecisionLoop:
             served=self.extra.wanted,
             quota=self._namespace_metrics,
         )
-        before = self._decisions
         # First the rows, then the columns: the other way round, the columns would be moved.
         self._store.prune(self._cluster.nodes.objects, self._clock())
         for _ in self._subscribe(limit.requested):

@@ -6,7 +6,7 @@ changes by identity.
 """
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import NamedTuple
@@ -62,6 +62,8 @@ UNDECIDED = "an internal error: the policy is not decided, its pods wait, and wh
 
 _STEP = 50
 """Decisions taken over in one step."""
+_FEW = 500
+"""Decisions that are looked at once in one step."""
 _NO_NODES: Mapping[str, str] = {}
 _NO_VIOLATIONS: Mapping[StrategyName, Mapping[str, str]] = dict.fromkeys(COMPLIANCE, _NO_NODES)
 
@@ -130,6 +132,12 @@ class Decisions:
     clashes: Mapping[PolicyKey, Sequence[str]] = field(default_factory=dict, compare=False)
     """The problems of policies whose label another policy sets to another value."""
 
+    def set_enforced(self, keys: Collection[PolicyKey]) -> None:
+        """Set `enforced` to the results of these policies, the enforced ones, in the order of all."""
+        every = self.policies
+        some = {key: every[key] for key in keys} if len(keys) < len(every) else every
+        vars(self)["enforced"] = some
+
     @cached_property
     def enforced(self) -> Mapping[PolicyKey, Decision]:
         """The results of the policies that are not only observed: what kube-scheduler is told, and what is done to nodes and pods."""
@@ -194,26 +202,27 @@ def deciding(
     compares at most one metric with all its targets, or evaluates one rule.
     """
     before = before or Decisions()
-    ordered = sorted(policies, key=lambda policy: policy.key)
     names = nodes if isinstance(nodes, NodeIndex) else NodeIndex(sorted(nodes))
     names = before.table.nodes if before.table.nodes == names else names
     columns: dict[str, Column] = {}
-    derived = frozenset[str]().union(*(policy.derived_metrics for policy in ordered))
-    table = MetricTable(names, columns, derived)
     changed = set[object]()
     with PeerReadings(store, peers or PeerColumns()).snapshot(names) as readings:
         yield
+        ordered = yield from _in_order(policies, before)
+        derived = yield from _derived(ordered)
+        table = MetricTable(names, columns, derived)
         compared = before.comparisons
         known_strategies = [one.policy.strategies for one in before.policies.values()]
         if not _same([policy.strategies for policy in ordered], known_strategies):
             compared = yield from comparisons(ordered)
+        yield
         for metric, rules in compared.items():
             compare = partial(_compare, readings, table, columns, metric, rules, before.table, now)
             changed.update(guard.attempt(f"metric {metric}", compare, (metric,)))
             yield
         expiry = readings.next_expiry(now)
     history = _History(before, table, labels_of, holds, changed)
-    made = []
+    made: list[Decision] = []
     for number, policy in enumerate(ordered):
         attempt, decision = _Attempt(policy.key, id(policy.strategies)), None
         if not guard.rest(attempt):
@@ -228,24 +237,81 @@ def deciding(
             yield
         made.append(decision or _undecided(policy, names, {}))
     known, labels, clashes = before.enforced, before.labels, before.clashes
-    enforced = {one.policy.key: one.labels for one in made if not one.policy.observed}
+    enforced = yield from _enforced(made)
     if (
         before.table.nodes is not names
         or [*known] != [*enforced]
         or not _same([*enforced.values()], [one.labels for one in known.values()])
     ):
-        claims = [(key, assignments_of(own)) for key, own in enforced.items()]
+        claims = yield from _claims(enforced)
         found, clashes = yield from merged(claims, names)
         yield
         labels = yield from found.reuse(assignments_of(before.labels))
-    decided = {
-        decision.policy.key: replace(decision, problems=(*decision.problems, *lost))
-        if (lost := clashes.get(decision.policy.key))
-        else decision
-        for decision in made
-    }
+    decided = yield from _with_clashes(made, clashes)
+    decisions = Decisions(table, decided, labels, expiry, compared, clashes)
+    decisions.set_enforced(enforced)
     yield
-    return Decisions(table, decided, labels, expiry, compared, clashes)
+    return decisions
+
+
+def _derived(policies: Iterable[Policy]) -> Steps[frozenset[str]]:
+    """Return the metrics of policies that features compute."""
+    found = set[str]()
+    for number, policy in enumerate(policies):
+        if number % _STEP == 0:
+            yield
+        found |= policy.derived_metrics
+    yield
+    return frozenset(found)
+
+
+def _claims(
+    enforced: Mapping[PolicyKey, NodeLabels],
+) -> Steps[list[tuple[PolicyKey, LabelAssignments]]]:
+    """Return the labels that policies assign."""
+    found = []
+    for number, (key, labels) in enumerate(enforced.items()):
+        if number % _FEW == 0:
+            yield
+        found.append((key, assignments_of(labels)))
+    yield
+    return found
+
+
+def _enforced(made: Iterable[Decision]) -> Steps[dict[PolicyKey, NodeLabels]]:
+    """Return the labels of the policies that are enforced."""
+    found = {}
+    for number, decision in enumerate(made):
+        if number % _FEW == 0:
+            yield
+        if not decision.policy.observed:
+            found[decision.policy.key] = decision.labels
+    yield
+    return found
+
+
+def _with_clashes(
+    made: Iterable[Decision], clashes: Mapping[PolicyKey, Sequence[str]]
+) -> Steps[dict[PolicyKey, Decision]]:
+    """Return the decisions by policy, with the problems of labels that another policy sets to another value."""
+    found = {}
+    for number, decision in enumerate(made):
+        if number % _FEW == 0:
+            yield
+        lost = clashes.get(decision.policy.key)
+        problems = (*decision.problems, *lost) if lost else decision.problems
+        found[decision.policy.key] = replace(decision, problems=problems) if lost else decision
+    yield
+    return found
+
+
+def _in_order(policies: Iterable[Policy], before: Decisions) -> Steps[Sequence[Policy]]:
+    """Return the policies by key, in the order of the previous decisions if they are the same ones: sorting takes longer."""
+    by_key = {policy.key: policy for policy in policies}
+    yield
+    if by_key.keys() == before.policies.keys():
+        return [by_key[key] for key in before.policies]
+    return [by_key[key] for key in sorted(by_key)]
 
 
 def _undecided(policy: Policy, nodes: NodeIndex, labels: NodeLabels) -> Decision:
