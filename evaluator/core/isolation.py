@@ -194,10 +194,11 @@ class Isolation:
         self._clock = clock
         self._parts: list[Part] = []
 
-    def part(self, name: str) -> Part:
-        """Return a new part; several may have one name."""
+    def part(self, name: str, *, vital: bool = True) -> Part:
+        """Return a new part; several may have one name. One that is not `vital` makes no replica unready, such as pages."""
         made = Part(name, self._errors.labels(name).inc, clock=self._clock)
-        self._parts.append(made)
+        if vital:
+            self._parts.append(made)
         return made
 
     def stuck(self) -> list[str]:

@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from http import HTTPStatus
 
 from evaluator.core.assembly import Core
@@ -13,9 +14,13 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.model.pod import Pod
 from evaluator.core.options import FeatureOptions
+from evaluator.core.pages.part import PagePart
+from evaluator.core.policy.decide import Decision
+from evaluator.core.policy_status import PolicyPart
 from evaluator.core.readings.merged import AGENTS
 from evaluator.core.signals import Decided, on
 from evaluator.core.wiring import Wired
+from evaluator.features.pages.guarded import answering, guarded
 from evaluator.features.pages.handlers import BrowserPages, ExplainPages, Reports
 from evaluator.features.pages.kinds import PAGES
 from evaluator.features.pages.sources import PageSources, UnreadablePodError, ViolationTimes
@@ -90,14 +95,27 @@ def wire(core: Core, options: PageOptions) -> Wired:
     """Serve the pages; with --no-explain, say that they are off."""
     if not options.explain:
         return Wired(ops_routes=routes_off())
-    times, replica = ViolationTimes(), _Replica(core)
+    times, replica, part = (
+        ViolationTimes(),
+        _Replica(core),
+        core.isolation.part("pages", vital=False),
+    )
+
+    @cache
+    def parts() -> Sequence[PagePart]:
+        return guarded(core.contributions.pages(), part)
+
+    def policy_parts(decision: Decision) -> Sequence[PolicyPart]:
+        key = f"problems of {decision.policy.key}"
+        return part.run(key, lambda: tuple(core.contributions.parts(decision)), ())
+
     sources = PageSources(
         core.loop,
         core.cluster,
         clock=time.monotonic,
         effects=core.contributions.effects,
-        policy_parts=core.contributions.parts,
-        parts=core.contributions.pages,
+        policy_parts=policy_parts,
+        parts=parts,
         read_pod=PodReader(core.api).read,
         since=times.since,
         is_leader=core.fence.is_leader,
@@ -110,9 +128,13 @@ def wire(core: Core, options: PageOptions) -> Wired:
         placements=core.placements,
     )
     targets = Targets(sources.sections)
+    found = routes(Reports(sources), targets)
     return Wired(
         reacts=[on(Decided, times.update)],
-        ops_routes=routes(Reports(sources), targets),
+        ops_routes={
+            path: replace(route, handler=answering(route.handler, part))
+            for path, route in found.items()
+        },
         resource_path=targets.resource_path,
     )
 

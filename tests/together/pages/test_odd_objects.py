@@ -12,7 +12,10 @@ from evaluator.core.kube.watches import decode_policy
 from evaluator.core.model import pod_record
 from evaluator.core.model.names import UNREADABLE
 from evaluator.core.signals import Answered, ProblemsReported
+from evaluator.features.evictions.report import EvictionReport
 from evaluator.features.gangs.core.labels import membership
+from evaluator.features.pages.guarded import LEFT_OUT
+from evaluator.features.pages.policies import PolicyReports
 from evaluator.features.registry import VOCABULARY
 from plimsoll.http.types import Parts, Request
 from tests.together.running import RunningEvaluator, every_feature
@@ -131,11 +134,16 @@ def plain(kind, name):
 
 
 @pytest.fixture
-async def evaluator(api, connect, tmp_path, authority):
+async def build(api, connect, tmp_path, authority):
+    """Builds an evaluator with every feature."""
     settings = every_feature(tmp_path, authority.issue("evaluator"))
-    made = RunningEvaluator(api, await connect(api.url), tmp_path, **settings)
-    yield made
-    await made.stop()
+    kube = await connect(api.url)
+    return lambda: RunningEvaluator(api, kube, tmp_path, **settings)
+
+
+@pytest.fixture
+async def evaluator(build):
+    return build()
 
 
 def fill(evaluator, numbers):
@@ -220,3 +228,55 @@ async def test_no_page_fails_for_an_odd_object_and_the_others_are_shown(evaluato
     ):
         _, text = await fetch(evaluator, path, accept)
         assert b"even" in text
+
+
+class OddError(Exception):
+    """What nobody expected."""
+
+
+@pytest.mark.parametrize("accept", ["text/html", "application/json"])
+async def test_what_a_feature_raises_for_one_object_is_left_out_and_said(
+    build, accept, monkeypatch
+):
+    def raising(owner, name):
+        usual = getattr(owner, name)
+
+        def odd(self, about):
+            policy = getattr(about, "policy", None)
+            if "odd" in str(about if policy is None else policy.key):
+                raise OddError(name)
+            return usual(self, about)
+
+        monkeypatch.setattr(owner, name, odd)
+
+    raising(EvictionReport, "policy")
+    raising(EvictionReport, "part")
+    evaluator = build()
+    fill(evaluator, range(3))
+    await fetch(evaluator, "/policies/shop/odd-1", accept)
+    said = LEFT_OUT.partition(",")[0].encode()
+    for path in (
+        "/policies/shop/odd-1",
+        "/policies/shop/even",
+        "/",
+        "/policies",
+        "/explain/shop/odd-1",
+    ):
+        status, text = await fetch(evaluator, path, accept)
+        assert (status, said in text) == (200, True), path
+    assert evaluator.errors()["pages"] >= 2
+
+
+async def test_page_that_raises_is_an_error_that_is_counted(evaluator, monkeypatch):
+    fill(evaluator, range(1))
+    monkeypatch.setattr(PolicyReports, "rules", lambda *_: fail())
+    for _ in range(3):
+        status, text = await fetch(evaluator, "/rules", "application/json")
+        assert (status, "internal error" in json.loads(text)["error"]) == (500, True)
+    assert evaluator.errors()["pages"] == 3
+    status, _ = await fetch(evaluator, "/nodes", "application/json")
+    assert status == 200
+
+
+def fail():
+    raise OddError
