@@ -26,7 +26,10 @@ class Service:
 
     def __init__(self, settings: Settings, api: Kube) -> None:
         """Raises TlsError for unusable certificates, QueriesError, and what `wire` of a feature raises."""
-        self.core = core = Core(settings.options_of(CoreOptions), api, VOCABULARY)
+        vocabulary = VOCABULARY
+        for feature in FEATURES:
+            vocabulary = settings.options_of(feature.options).words(vocabulary)
+        self.core = core = Core(settings.options_of(CoreOptions), api, vocabulary)
         self._wired: dict[str, Wired] = {}
         for feature in FEATURES:
             self._wired[feature.name] = wired = feature.wire(

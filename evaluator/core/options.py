@@ -99,6 +99,10 @@ class FeatureOptions:
         """Return the ports that the feature opens, with the flag of each."""
         return {}
 
+    def words(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Return the words of policies with these flags."""
+        return vocabulary
+
     def mistakes(self, taken: Mapping[int, str], vocabulary: Vocabulary) -> Iterable[str]:
         """Yield errors in these flags together, each as a sentence.
 

@@ -370,6 +370,8 @@ class _Reader:
         target = _target(written)
         per_pod = named["base"] in self._vocabulary.derived
         of_policy = self._vocabulary.qualified(named["base"], self._namespace)
+        if of_policy and (refused := self._vocabulary.refused(of_policy, self._namespace)):
+            raise _FlawError(refused)
         base = metric = of_policy or named["base"]
         if named["kind"]:
             metric = self._peer_metric(base, PeerKind(named["kind"]))

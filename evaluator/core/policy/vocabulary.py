@@ -38,11 +38,12 @@ class PolicyMetric:
     """A metric that a feature computes for a node and a policy.
 
     `<prefix><policy>` is about one of the same namespace, `<prefix><namespace>_<policy>` about any. `needs`: the annotation
-    without which a policy has no such metric.
+    without which a policy has no such metric. `closed`: why policies of other namespaces may not read it; empty if they may.
     """
 
     prefix: str
     needs: str
+    closed: str = ""
 
     def policy_of(self, metric: str) -> PolicyKey | None:
         """Return the policy that a qualified metric is about. Names in Kubernetes have no `_`."""
@@ -85,6 +86,14 @@ class Vocabulary:
             if metric.startswith(row.prefix):
                 policy = metric.removeprefix(row.prefix)
                 return metric if "_" in policy else f"{row.prefix}{namespace}_{policy}"
+        return ""
+
+    def refused(self, metric: str, namespace: str) -> str:
+        """Return why a policy of a namespace may not read a qualified metric, whether or not there is one; empty if it may."""
+        for row in self.of_policies:
+            key = row.policy_of(metric)
+            if row.closed and key is not None and key.namespace != namespace:
+                return f"{metric}: {row.closed}"
         return ""
 
     def never_computed(

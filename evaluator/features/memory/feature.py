@@ -4,6 +4,7 @@ pages say about them.
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -55,7 +56,8 @@ from evaluator.features.memory.readings import (
     remembered,
 )
 from evaluator.features.memory.scores import ANNOTATION, Decaying, Score
-from plimsoll import rfc3339
+from plimsoll import flags, rfc3339
+from plimsoll.flags import option
 
 NODES_FLAPPING = "NodesFlapping"
 """Condition type of a policy with a memory."""
@@ -214,6 +216,33 @@ class _Cluster:
             self._loop.touch()
 
 
+_FOREIGN = "scores of policies of other namespaces are not read (--foreignScores=none)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions(FeatureOptions):
+    """The flags of the memory."""
+
+    foreign_scores: str = option(
+        "foreignScores",
+        "all",
+        "whose violation_score_<namespace>_<policy> the rules of a policy may read: of all namespaces, or `none` but its own; a "
+        "refused rule is left out, and says nothing of the other policy",
+        metavar="WHICH",
+        parse=flags.choice("all", "none"),
+    )
+
+    def words(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Return the words of policies with these flags."""
+        if self.foreign_scores == "all":
+            return vocabulary
+        rows = (
+            replace(row, closed=_FOREIGN) if row.prefix == SCORES.prefix else row
+            for row in vocabulary.of_policies
+        )
+        return replace(vocabulary, of_policies=tuple(rows))
+
+
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
     """Yield the write that removes the annotation of a node, for the command `clean`."""
     if node.annotation(ANNOTATION):
@@ -225,7 +254,7 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
         yield Removal(f"annotation {ANNOTATION}", NodeOperations(meta.name, operations))
 
 
-def wire(core: Core, _options: FeatureOptions) -> Wired:
+def wire(core: Core, _options: MemoryOptions) -> Wired:
     """Read scores on every replica; write them while this one leads."""
     metrics = MemoryMetrics(core.metrics.registry)
     cluster = _Cluster(core)
@@ -257,7 +286,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
 
 FEATURE = Feature(
     name="memory",
-    options=FeatureOptions,
+    options=MemoryOptions,
     metrics=MemoryMetrics,
     wire=wire,
     written=Written(what=f"the annotation {ANNOTATION}", options=FeatureOptions, removals=removals),

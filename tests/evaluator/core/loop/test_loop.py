@@ -3,8 +3,7 @@
 from prometheus_client import Counter
 
 from evaluator.core.loop.loop import DecisionParts
-from evaluator.core.model.names import ObjectMeta
-from evaluator.core.model.node import Node
+from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.signals import Decided, wakes
 from tests.evaluator.core.loop.loop_world import KEY, STALE, DecisionLoopWorld
@@ -222,8 +221,8 @@ def test_own_label_of_an_earlier_process_is_kept_for_clear_after(parsed, rule):
     labels = {"demo-policy": "violating"}
     world.cluster.nodes.replace(
         [
-            Node(ObjectMeta(name="node-a", uid="a", labels=labels, owned_labels=ours)),
-            Node(ObjectMeta(name="node-b", uid="b", labels=labels)),  # of another manager
+            Node(NodeMeta(name="node-a", uid="a", labels=labels, owned_labels=ours)),
+            Node(NodeMeta(name="node-b", uid="b", labels=labels)),  # of another manager
         ]
     )
     world.decider.evaluate()
