@@ -125,8 +125,10 @@ def _pair(columns: Columns, header: str, numbers: list[str]) -> Iterator[tuple[s
     for name in columns.odd:
         guard.skip(f"netstat: unexpected name {name!r}")
     for index, name in columns.selected:
-        if (value := _number(name, numbers[index])) is not None:
-            yield name, value
+        try:
+            yield name, parse_float(numbers[index])
+        except ValueError as error:
+            guard.skip(f"netstat: {error}", name)
 
 
 @guard.some
@@ -201,8 +203,10 @@ class NetStat:
             self._names = names
             return
         for index, metric in self._selected:
-            if (value := _number(metric, numbers[index])) is not None:
-                yield metric, value
+            try:
+                yield metric, parse_float(numbers[index])
+            except ValueError as error:
+                guard.skip(f"netstat: {error}", metric)
 
 
 ENTRY = Entry(
