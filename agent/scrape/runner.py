@@ -358,7 +358,7 @@ def _accounts(results: Mapping[str, _CollectorResult], skips: SkipLog) -> tuple[
             "node_scrape_collector_duration_seconds",
             (((name,), round(result.run.seconds, 9)) for name, result in items),
         ),
-        skips.family(tuple([name for name, _ in items]), METRICS),
+        skips.family(tuple([n for n, result in items if not result.run.absent]), METRICS),
         METRICS.family(
             "node_scrape_collector_success",
             (((name,), float(_succeeded(name, result.run))) for name, result in items),
