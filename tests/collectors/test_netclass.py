@@ -1,4 +1,3 @@
-import os
 import shutil
 from pathlib import Path
 
@@ -8,8 +7,6 @@ from collectors import netclass
 from collectors.interface.host import Host
 from collectors.interface.sample import SourceAbsentError
 from collectors.netclass import NetClass, Options, families
-from collectors.netdev import NetDev
-from collectors.netdev import Options as NetDevOptions
 
 PARSERS = {
     "netclass": lambda text: netclass.families({"eth0": {"flags": text, "speed": text}}),
@@ -143,22 +140,3 @@ def test_changed_file_and_removed_device_show_in_the_next_scrape(plant, values, 
     found = values(collector.collect())
     assert found['node_network_mtu_bytes{device="eth0"}'] == 1400
     assert not any("eth1" in series for series in found)
-
-
-@pytest.mark.parametrize("name", ["l\u00e4nk0", "eth\u4e00", "l\udce4nk0"])
-def test_device_has_one_name_in_both_collectors(name: str, tmp_path: Path, values) -> None:
-    for device in (name, "eth0"):
-        directory = os.fsencode(tmp_path) + b"/sys/class/net/" + os.fsencode(device)
-        os.makedirs(directory + b"/statistics")  # noqa: PTH103 (may not be UTF-8)
-        for file in ("mtu", "operstate", "flags"):
-            with open(directory + b"/" + file.encode(), "w") as out:  # noqa: PTH123
-                out.write({"mtu": "1500\n", "operstate": "up\n", "flags": "0x1003\n"}[file])
-    numbers = " ".join(["1"] * 16)
-    (tmp_path / "proc/net").mkdir(parents=True)
-    text = f"a\nb\n{name}: {numbers}\n  eth0: {numbers}\n"
-    (tmp_path / "proc/net/dev").write_bytes(os.fsencode(text))
-    host = Host(procfs=tmp_path / "proc", sysfs=tmp_path / "sys")
-    shown = os.fsencode(name).decode("utf-8", "replace")
-    for device in (shown, "eth0"):
-        assert values(NetClass(host, Options()).collect())[f'node_network_mtu_bytes{{device="{device}"}}'] == 1500  # fmt: skip
-        assert values(NetDev(host, NetDevOptions()).collect())[f'node_network_receive_bytes_total{{device="{device}"}}'] == 1  # fmt: skip
