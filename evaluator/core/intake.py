@@ -143,8 +143,9 @@ class Intake:
         if came is None or after is None:
             return
         observed = before is not None and before.metadata.uid == after.metadata.uid
-        bound = None if observed else rfc3339.parse_or_none(after.bound_at)
-        age = 0.0 if bound is None else max(0.0, self._wall() - bound)
+        wall = self._wall()
+        bound = None if observed else rfc3339.bounded(after.bound_at, wall)
+        age = 0.0 if bound is None else wall - bound
         self._placements.bound(*came, now - age, now)
 
     def conditions_changed(self, change: NodeConditionsChanged) -> None:

@@ -21,6 +21,7 @@ from evaluator.core.model.resources import (
     plus,
 )
 from evaluator.core.signals import NodeUsageChanged, PodChanged, Signals
+from plimsoll import rfc3339
 
 
 @dataclass(slots=True)
@@ -121,9 +122,9 @@ class PodCache:
     def _seconds_since_bound(self, before: PodRecord | None, pod: PodRecord) -> float:
         """Return the seconds since the pod was bound; 0 if it was observed without a node or the time is unknown."""
         observed = before is not None and before.uid == pod.uid and not before.node
-        if observed or pod.bound is None:
-            return 0.0
-        return max(0.0, self._wall() - pod.bound)
+        wall = self._wall()
+        bound = rfc3339.bounded(pod.bound, wall)
+        return 0.0 if observed or bound is None else wall - bound
 
     def _remove(self, key: Key, pod: PodRecord) -> None:
         if key in self._recent.until:

@@ -31,7 +31,7 @@ from evaluator.features.scorers.rewards import (
     decode_rewards,
     encode_rewards,
 )
-from plimsoll import logs
+from plimsoll import logs, rfc3339
 from plimsoll.backoff import Backoff
 
 STEADY = 300.0
@@ -136,7 +136,8 @@ def _latest(run: PodRecord) -> float | None:
 
 def _elapsed(since: float | None, wall: float) -> float:
     """Return the elapsed seconds; 0 if the time is unknown or in the future."""
-    return max(0.0, wall - since) if since is not None else 0.0
+    began = rfc3339.bounded(since, wall)
+    return wall - began if began is not None else 0.0
 
 
 def _outcome(run: PodRecord, reward: int) -> PodOutcome:
