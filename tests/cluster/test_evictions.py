@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from kubectl_plimsoll import pods, views
+from kubectl_plimsoll.table import Style
 from sandbox.client.client import STRATEGIC, ApiError
 from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
 
@@ -133,6 +135,7 @@ async def test_pods_behind_budgets_do_not_hold_up_the_pods_beside_them(world, de
     await world.eventually(lambda: is_leaving(world, "a-database-0"))
 
 
+@pytest.mark.features("pages")
 async def test_pods_that_nothing_recreates_stay_and_are_named(world, demo):
     sick = world.name("sick")
     await world.add_pod("bare", demo, sick, bare=True)
@@ -141,6 +144,14 @@ async def test_pods_that_nothing_recreates_stay_and_are_named(world, demo):
     status = await world.status(demo, stay)
     assert stay(status) == f"1 pod ({world.namespace}/bare) stay: nothing would recreate them"
     assert not await is_leaving(world, "bare")
+    name, why = f"{world.namespace}/bare", "nothing would recreate them"
+    _, policy = await world.evaluator.get(f"/explain/{world.namespace}/{demo}")
+    assert {"why": why, "pods": [name]} in json.loads(policy)["podsStay"]
+    _, pod = await world.evaluator.get(f"/explain?pod={name}")
+    assert json.loads(pod)["notEvicted"] == why
+    plain = Style(coloured=False)
+    assert f"stay:     {name}: {why}" in views.policy(json.loads(policy), plain, wide=False)
+    assert f"not evicted:             {why}" in pods.pod(json.loads(pod), plain, wide=False)
 
 
 async def test_new_leader_knows_the_evictions_of_the_last_one(world, demo):

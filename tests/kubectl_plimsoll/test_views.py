@@ -395,3 +395,22 @@ def test_flapping_nodes_and_scores_are_shown_wherever_policies_and_nodes_are():
     ]
     never = memory | {"flappingAbove": None, "nodes": [], "nodesMore": 0}
     assert "nodes flap never" in lines(views.policy, {"policy": "ns/p", "memory": never})[2]
+
+
+def test_pods_that_stay_are_shown_with_what_keeps_them():
+    kept = [
+        {"why": "nothing would recreate them", "pods": ["shop/bare"]},
+        {
+            "why": "PodDisruptionBudget db permits no eviction now",
+            "pods": ["shop/a"],
+            "podsMore": 7,
+        },
+    ]
+    page = {"policy": "shop/calm", "podsStay": kept}
+    shown = [line for line in lines(views.policy, page, wide=True) if line.startswith("stay:")]
+    assert shown == [
+        "stay:     shop/bare: nothing would recreate them",
+        "stay:     shop/a and 7 more: PodDisruptionBudget db permits no eviction now",
+    ]
+    pod = POD | {"notEvicted": "nothing would recreate them"}
+    assert "not evicted:             nothing would recreate them" in lines(pods.pod, pod)

@@ -3,21 +3,16 @@
 import asyncio
 import math
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from evaluator.core.kube.client import Kube, now
+from evaluator.core.kube.client import now
 from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.event_writers import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
-from evaluator.core.model import events
-from evaluator.core.model.events import EventSpec
-from evaluator.core.model.pod import Pod
 from evaluator.core.policy.causes import causes_at
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import CauseOf, no_cause
@@ -26,6 +21,7 @@ from evaluator.core.writes.node_writer import WriteContext
 from evaluator.features.evictions import plan as evictions
 from evaluator.features.evictions import report as reports
 from evaluator.features.evictions import volumes
+from evaluator.features.evictions.api import event, evict
 from evaluator.features.evictions.history import EvictionHistory
 from evaluator.features.evictions.neighbours import Neighbours
 from evaluator.features.evictions.plan import (
@@ -41,7 +37,6 @@ from evaluator.features.evictions.store import EvictionStore
 from evaluator.features.evictions.successors import OBSTACLES, KnownPods
 from plimsoll import logs
 from plimsoll.ratelimit import TokenBucket
-from plimsoll.text import one_line
 from plimsoll.wakeup import WakeUp
 
 log = logs.get(__name__)
@@ -50,8 +45,6 @@ EVICTED, NOT_EVICTED = "evicted", "not evicted"
 """Kinds of its actions."""
 _REST = 0.1
 """Seconds between two plans: any reading may change them."""
-_LONGEST = 1_024
-"""Characters of an Event's message (Kubernetes)."""
 _BUSY = 5.0
 """Seconds without evictions after the API server was busy and did not say for how long."""
 _GONE = frozenset({404, 409})
@@ -76,6 +69,11 @@ class EvictionMetrics:
             "plimsoll_eviction_events",
             "Writes of Events on pods that are not evicted, by reason and result.",
             ["reason", "result"],
+            registry=registry,
+        )
+        self.not_stored = Gauge(
+            "plimsoll_evictions_not_stored",
+            "Whether the evictions of the last hour cannot be read or stored (1): one pod leaves in --evictPeriod.",
             registry=registry,
         )
         for result in ("ok", "error"):
@@ -118,6 +116,7 @@ class EvictionController:
         self._store = EvictionStore(
             context.kube, namespace, self._history, exact=max(60.0, pace.period), clock=clock
         )
+        metrics.not_stored.set_function(lambda: self._is_leader() and bool(self._store.trouble))
         self._slowly_at = -math.inf
         """When the last pod was evicted, or this replica began to lead, while evictions are not stored."""
         self._again_at = math.inf
@@ -167,7 +166,7 @@ class EvictionController:
     async def _round(self) -> None:
         """Plan, evict what is due, and report what stays."""
         plans = await self._planned()
-        if plans and not self._store.known:
+        if (plans and not self._store.known) or self._store.trouble:
             await self._store.ready()
             plans = await self._planned()  # on what the last leader did
         self._store.reserve({plan.policy: len(plan.due) for plan in plans if plan.due})
@@ -201,7 +200,7 @@ class EvictionController:
         ):
             plans.append(plan)
             await asyncio.sleep(0)
-        self._again_at = min((plan.again_at for plan in plans), default=math.inf)
+        self._again_at = min([self._store.again_at, *(plan.again_at for plan in plans)])
         if any(not OBSTACLES.isdisjoint(plan.stays) for plan in plans):
             # No signal says that a pod without a policy left.
             self._again_at = min(self._again_at, moment + evictions.READ_AGAIN)
@@ -372,29 +371,3 @@ class EvictionController:
             await self._notices.write()
         except KubeError as error:
             log.warning("event not written", error=str(error))
-
-
-async def evict(kube: Kube, pod: Pod) -> None:
-    """Evict a pod by the Eviction API. Raises KubeError, with status 429 if a PodDisruptionBudget forbids it."""
-    meta = pod.metadata
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": meta.name, "namespace": meta.namespace},
-        "deleteOptions": {"preconditions": {"uid": meta.uid}},
-    }
-    await kube.create_subresource(meta.namespace, meta.name, "eviction", body)
-
-
-def event(eviction: Eviction, causes: str = "", *, at: str) -> dict[str, Any]:
-    """A core/v1 Event on an evicted pod; `at` is RFC 3339. `causes`: what the readings come from."""
-    meta = eviction.pod.metadata
-    why = f"Evicted: node {eviction.pod.spec.node_name} {eviction.reason}"
-    why = one_line(f"{why} ({causes})" if causes else why, _LONGEST)
-    return events.event(
-        events.on_pod(meta.namespace, meta.name, meta.uid),
-        EventSpec("Warning", "PolicyViolated", why),
-        suffix=uuid.uuid4().hex[:16],
-        count=1,
-        at=at,
-    )

@@ -96,6 +96,11 @@ class EvictionStore:
         """Whether what was reserved is stored, and lately: it counts from when it was stored."""
         return self.known and self._clock() - self._stored_at < _RECENT
 
+    @property
+    def again_at(self) -> float:
+        """When it is worth an attempt again; infinity if there is no trouble."""
+        return self._again_at if self.trouble else math.inf
+
     async def ready(self) -> bool:
         """Return whether all evictions are known and stored, after an attempt if they were not."""
         if self.known and self._stored:

@@ -16,11 +16,8 @@ from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
 from evaluator.core.signals import PlacementChanged, wakes
 from evaluator.core.writes.node_writer import WriteContext
-from evaluator.features.evictions.controller import (
-    EvictionController,
-    EvictionMetrics,
-    evict,
-)
+from evaluator.features.evictions.api import evict
+from evaluator.features.evictions.controller import EvictionController, EvictionMetrics
 from evaluator.features.evictions.plan import ClusterView, EvictionRate
 from plimsoll.ratelimit import TokenBucket
 from tests.clock import Clock
@@ -492,3 +489,31 @@ def sent(server):
 OTHER_POD = POD.replace(b'"web","namespace"', b'"web-2","namespace"').replace(
     b'"uid":"u"', b'"uid":"u2"'
 )
+
+
+async def test_metric_says_that_evictions_are_not_stored_until_they_are(
+    stub_server, answer, connect, rng, background, until
+):
+    """Also if no pod is to be evicted any more: the alert ends with its cause."""
+    world = Evicting(await connect(stub_server.url), rng)
+    world.cluster.nodes.replace(
+        [cluster.decode_node(b'{"metadata":{"name":"node-b"}}'), READY_NODE]
+    )
+    world.cluster.pods.replace([cluster.decode_pod(POD)])
+
+    def metric():
+        return world.registry.get_sample_value("plimsoll_evictions_not_stored")
+
+    assert metric() == 0
+    stub_server.then(answer.refuses(403))
+    stub_server.otherwise(answer.says(200, {"metadata": {"resourceVersion": "1"}, "data": DATA}))
+    background(world.evictor.run())
+    world.violated("node-b")
+    await until(lambda: metric() == 1)
+    world.decided.latest = Decisions()
+    world.clock.now += 30.0
+    world.evictor.wake()
+    await until(lambda: metric() == 0)
+
+
+DATA = {"evictions.json": '{"writer":"x","policies":{}}'}
