@@ -179,7 +179,7 @@ def violated(found: Answers) -> bool:
 
 
 def complete(found: Answers) -> bool:
-    """Return whether all was decided, written and recorded: a label, taint and condition, and both pods' decisions."""
+    """Return whether all was decided, written and recorded: a label, taint and condition, both pods and their decisions."""
     node = found["/api/v1/nodes/node-a"]["body"]
     page, *pods = (
         found[f"{PROXY}/{name}.json"]["body"]
@@ -187,8 +187,10 @@ def complete(found: Answers) -> bool:
     )
     records = page.get("past", {}).get("records", ())
     placed, refused = (pod.get("past", {}).get("decision") or {} for pod in pods)
+    policies = found[POLICY]["body"].get("items") or ()
     return (
         violated(found)
+        and [one["status"].get("pods", {}).get("following") for one in policies] == [2]
         and "responsive" in str(node["metadata"].get("labels"))
         and "plimsoll.io/" in str(node["spec"].get("taints"))
         and "plimsoll.io/" in str(node["status"].get("conditions"))
