@@ -201,11 +201,14 @@ def complete(found: Answers) -> bool:
     )
 
 
+_BY_CHANCE = frozenset({"managedFields", "series"})
+"""Fields that depend on which of two writes came first, and on whether a minute began since the start."""
+
+
 def shape(value: Any) -> Any:
     """Return the types of a JSON value: objects by field, and of a list the fields and types that any entry has."""
     if isinstance(value, dict):
-        # Field managers depend on which of two writes came first.
-        return {key: shape(one) for key, one in sorted(value.items()) if key != "managedFields"}
+        return {key: shape(one) for key, one in sorted(value.items()) if key not in _BY_CHANCE}
     if isinstance(value, list):
         return [merged([shape(one) for one in value])]
     if isinstance(value, bool) or value is None:
