@@ -9,7 +9,7 @@ import io
 import sys
 from collections.abc import Iterable, Sequence
 
-from kubectl_plimsoll.evaluator import Evaluator, UnreachableError
+from kubectl_plimsoll.evaluator import Evaluator, UnreachableError, well_formed
 from kubectl_plimsoll.main import COMMANDS, KINDS, evaluator, parser
 
 _NO_FILES = ":4"
@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the candidates; never an error, which would end up on the command line."""
     words = list(sys.argv[1:] if argv is None else argv) or [""]
     completions: Iterable[str] = ()
-    with contextlib.suppress(UnreachableError, KeyError, SystemExit):
-        completions = sorted(candidates(words[:-1], words[-1]))
+    with contextlib.suppress(UnreachableError, SystemExit), well_formed():
+        completions = sorted(filter(str.isprintable, candidates(words[:-1], words[-1])))
     for candidate in completions:
         print(candidate)  # noqa: T201 (kubectl reads it)
     print(_NO_FILES)  # noqa: T201
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def candidates(before: Sequence[str], part: str) -> list[str]:
-    """Return the words that begin with `part`. Raises UnreachableError, SystemExit for invalid flags, KeyError for odd answers."""
+    """Return the words that begin with `part`. Raises UnreachableError, SystemExit for invalid flags, others for odd answers."""
     if part.startswith("-"):
         flags = [flag for action in parser()._actions for flag in action.option_strings]  # noqa: SLF001
         return [flag for flag in flags if flag.startswith(part) and flag != "-help"]

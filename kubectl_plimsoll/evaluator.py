@@ -1,9 +1,10 @@
 """Reads the evaluator's /explain pages through the API server's service proxy, with `kubectl get --raw`."""
 
+import contextlib
 import json
 import subprocess
 import urllib.parse
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -38,6 +39,23 @@ _PLAIN = "rejected our request"
 
 class UnreachableError(Exception):
     """The evaluator gave no answer; the message says why, and what to do."""
+
+
+_MALFORMED = (AttributeError, LookupError, TypeError, ValueError, ArithmeticError, RecursionError)
+"""What the use of a page with other fields or types raises."""
+
+
+@contextlib.contextmanager
+def well_formed(what: str = "the evaluator's answer") -> Iterator[None]:
+    """Use a page in this block. Raises UnreachableError if it has other fields or types than pages of this version have."""
+    try:
+        yield
+    except _MALFORMED as error:
+        kind = type(error).__name__
+        raise UnreachableError(
+            f"{what} is malformed ({one_line(f'{kind}: {error}', 100)}): is the plugin's version that of the evaluator? "
+            "-o json shows the answer"
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -76,7 +94,11 @@ class Evaluator:
             raise UnreachableError(
                 f"the response of {where} has more than {_DEEPEST} levels: is that the evaluator's port?"
             )
-        return page if isinstance(page, dict) else {}
+        if not isinstance(page, dict):
+            raise UnreachableError(
+                f"the response of {where} is no object: is that the evaluator's port?"
+            )
+        return page
 
     def acknowledge(self, node: str, problem: str) -> None:
         """Annotate a node: a person has seen its problem now, and takes it for ended. Raises UnreachableError."""
@@ -100,7 +122,8 @@ class Evaluator:
             found = json.loads(text) if text.strip() else {}
         except (ValueError, RecursionError) as error:
             raise UnreachableError(f"ConfigMap {_STOP} is unreadable: {error}") from error
-        return {**(found.get("binaryData") or {}), **(found.get("data") or {})}
+        with well_formed(f"ConfigMap {_STOP}"):
+            return {**(found.get("binaryData") or {}), **(found.get("data") or {})}
 
     def write_stops(self, data: Mapping[str, str | None]) -> None:
         """Set entries of the stop, and remove those without a text. Raises UnreachableError."""

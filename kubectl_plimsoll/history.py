@@ -94,7 +94,7 @@ def top(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield f"no node violates a policy or changed from {begin} to {end}"
         return
     yield from table(["NODE", "NOW", "CHANGES", "VIOLATED", f"{begin} TO {end}"], rows, style)
-    if more := line.get("rowsMore"):
+    if more := int(line.get("rowsMore", 0)):
         yield f"and {counted(more, 'more node')}"
 
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from kubectl_plimsoll import history, pods, stop, views
-from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError
+from kubectl_plimsoll.evaluator import Evaluator, Page, UnreachableError, well_formed
 from kubectl_plimsoll.history import HistoryPages
 from kubectl_plimsoll.table import Style
 from plimsoll.commandline import Parser
@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         made.error(str(error))
     except UnreachableError as error:
-        sys.stderr.write(f"kubectl plimsoll: {error}\n")
+        sys.stderr.write(f"kubectl plimsoll: {printable(str(error))}\n")
         return UNKNOWN
     sys.stdout.write(text)
     if view is pods.pod:
@@ -293,9 +293,10 @@ def _policies(given: argparse.Namespace, service: Evaluator) -> Page:
     page = service.get()
     if not given.all_namespaces:
         of = f"{given.namespace or service.current_namespace()}/"
-        page["policies"] = [
-            policy for policy in page["policies"] if policy["policy"].startswith(of)
-        ]
+        with well_formed():
+            page["policies"] = [
+                policy for policy in page["policies"] if policy["policy"].startswith(of)
+            ]
     return page
 
 
@@ -322,7 +323,9 @@ def _text(page: Page, view: View, output: str | None) -> str:
         return _yaml(page)
     coloured = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     style = Style(coloured)
-    lines = [*views.notices(page, style), *view(page, style, output == "wide")]
+    with well_formed():
+        shown = _printable(page)
+        lines = [*views.notices(shown, style), *view(shown, style, output == "wide")]
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -333,4 +336,16 @@ def _yaml(page: Any) -> str:
         raise UsageError(
             "-o yaml needs the package PyYAML (pip install pyyaml); -o json does not"
         ) from None
-    return str(yaml.safe_dump(page, sort_keys=False, allow_unicode=True))
+    text = str(yaml.safe_dump(page, sort_keys=False, allow_unicode=True))
+    if all(line.isprintable() for line in text.split("\n")):
+        return text
+    return str(yaml.safe_dump(page, sort_keys=False))  # escapes what may control a terminal
+
+
+def _printable(value: Any) -> Any:
+    """Return a page whose texts and keys cannot control a terminal; views may print any of them."""
+    if isinstance(value, dict):
+        return {printable(key): _printable(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [*map(_printable, value)]
+    return printable(value) if isinstance(value, str) else value

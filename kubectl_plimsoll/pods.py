@@ -34,7 +34,7 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if rows:
         yield ""
         yield from table(["NODE", "RESULT", "RULE", "VALUE", "AGE", "OBSTACLES"], rows, style)
-    if more := page.get("nodesMore"):
+    if more := int(page.get("nodesMore", 0)):
         yield f"and {counted(more, 'more node')}"
     placed = [
         f"{printable(name)}: {printable(one['metric'])}: {printable(one['text'])}"

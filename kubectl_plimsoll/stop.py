@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from kubectl_plimsoll.evaluator import Evaluator, UnreachableError
+from kubectl_plimsoll.evaluator import Evaluator, UnreachableError, well_formed
 from plimsoll.text import counted, printable
 
 ALL = "all"
@@ -80,15 +80,20 @@ def _check(policy: str, service: Evaluator) -> None:
 def _opened(policies: Sequence[str], service: Evaluator) -> str:
     """Return how many nodes releasing policies opens, as a phrase."""
     try:
-        modes = {one["policy"]: one["enforcement"] for one in service.get()["policies"]}
-        nodes: Mapping[str, Mapping[str, Mapping[str, object]]]
-        nodes = service.get(query={"nodes": ""})["nodes"]
-    except (UnreachableError, KeyError):
+        with well_formed():
+            return counted(_violating(policies, service), "node")
+    except UnreachableError:
         return "an unknown number of nodes (the evaluator does not answer)"
+
+
+def _violating(policies: Sequence[str], service: Evaluator) -> int:
+    """Return how many nodes violate some of the policies that are enforced, all without names. Raises UnreachableError."""
+    modes = {one["policy"]: one["enforcement"] for one in service.get()["policies"]}
+    nodes: Mapping[str, Mapping[str, Mapping[str, object]]]
+    nodes = service.get(query={"nodes": ""})["nodes"]
     enforced = {policy for policy, mode in modes.items() if mode == "enforce"}
     chosen = enforced & set(policies) if policies else enforced
-    opened = [name for name, node in nodes.items() if chosen & node["violates"].keys()]
-    return counted(len(opened), "node")
+    return sum(bool(chosen & node["violates"].keys()) for node in nodes.values())
 
 
 def _confirm(opened: str) -> None:

@@ -58,7 +58,7 @@ def status(page: Page, style: Style, wide: bool) -> Iterator[str]:
 def _port_restarts(port: Page | None, style: Style) -> Iterator[str]:
     """Yield the time and reason of the last restart of the agents' port, if there was one."""
     if port and port["restarts"]:
-        times = counted(port["restarts"], "time")
+        times = counted(int(port["restarts"]), "time")
         ago = format_duration(round(port["lastRestartSeconds"]))
         yield style.doubtful(
             f"port:      agents' port restarted {times}, last {ago} ago: {as_text(port['reason'])}"
