@@ -39,6 +39,8 @@ _MOST_PODS = 200_000
 _LONGEST_LINE, _LONGEST_POD, _MOST_LINES = 1 << 14, 1 << 16, 250_000
 _MOST_VALUES = 2016
 """Values of one pod's use: a week."""
+_MOST_CORES = 1e6
+"""Cores in use on a node, or by a pod."""
 _MOST_CELLS = 20_000_000
 """Nodes times steps: half a gigabyte."""
 _COLUMNS = ("arrives", "life", "cpu_request", "memory_request", "cpu_limit", "cpu_use")
@@ -73,6 +75,10 @@ def from_generator(
             f"the load takes {count:,.0f} pods: use fewer --nodes or --cores, a shorter --for, or traces that use more CPU"
         )
     pods = workload(arrivals, nodes, found, rng)
+    if not pods:
+        raise InputError(
+            "the load is less than one pod: use a higher --load, more --nodes or --cores"
+        )
     kind = "bursts" if arrivals.burst else "a steady stream"
     named = "traces of " + Path(traces).name if traces else "generated traces"
     about = (
@@ -148,15 +154,25 @@ def _recorded(source: Source, arrivals: str, *, cores: float, step: float) -> Si
     nodes = Nodes(len(names), known.pop(), names)
     timing = Timing(end=steps * step, step=step)
     pods = read_arrivals(arrivals, timing.end)
+    if not pods:
+        raise InputError(
+            f"{arrivals}: no pod arrives within the {timing.end:g} seconds of the recording"
+        )
     about = f"{len(pods)} pods of {Path(arrivals).name} arrive beside the recorded use of {len(names)} nodes"
     return Simulated(nodes, pods, timing, base, about)
 
 
 def _use(source: Source, moments: Floats) -> Floats:
-    """Return the recorded use at these moments, shape (moments, nodes); a gap keeps the last value, none before is 0."""
+    """Return the recorded use at these moments, shape (moments, nodes); a gap keeps the last value, none before is 0.
+
+    Raises InputError.
+    """
     parts = [part.metrics.get(RECORDED, empty()) for part, _ in source.parts()]
     samples = Samples(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
     values = align(never_reported(len(source.nodes)), samples, moments).values
+    known = values[~np.isnan(values)]
+    if ((known < 0) | (known > _MOST_CORES)).any():
+        raise InputError(f"{RECORDED} is not from 0 to {_MOST_CORES:g} cores: correct its rule")
     use: Floats = np.nan_to_num(values)
     return use
 
@@ -195,6 +211,10 @@ def _rows(path: str, rows: "csv.DictReader[str]") -> Iterator[SimulatedPod]:
         numbers = np.array([arrives, life, cpu, memory, limit, *use])
         if not len(use) or not np.isfinite(numbers).all() or (numbers < 0).any():
             raise InputError(f"{path}, line {rows.line_num}: numbers must be finite and at least 0")
+        if max(cpu, limit, *use) > _MOST_CORES:
+            raise InputError(
+                f"{path}, line {rows.line_num}: a pod has at most {_MOST_CORES:g} cores"
+            )
         if len(use) > _MOST_VALUES:
             raise InputError(
                 f"{path}, line {rows.line_num}: cpu_use has more than a week of values"

@@ -28,6 +28,8 @@ from plimsoll.commandline import Parser
 from plimsoll.process import garbage
 
 PROGRAM = "plimsoll simulate"
+_LONGEST_SEED = 100
+"""Digits."""
 _ABOUT = """
 Simulates a cluster in a closed loop, once with kube-scheduler's default plugins and once with a policy beside them: placement
 decides the use of nodes, use decides readings, and readings decide placement, with the windows of the shipped recording rules.
@@ -101,7 +103,7 @@ def _parser() -> Parser:
     )
     add("--burst", action="store_true", help="a third of the pods at once every half hour")
     add("--for", dest="span", type=_span, default=14400.0, metavar="DURATION", help="time (4h)")
-    add("--seed", type=int, default=1, metavar="N", help="seed of pods and of ties (1)")
+    add("--seed", type=_seed, default=1, metavar="N", help="seed of pods and of ties (1)")
     add(
         "--openmetrics",
         nargs="+",
@@ -213,6 +215,14 @@ def _count(text: str) -> int:
     if not 1 <= value <= 5000:
         raise argparse.ArgumentTypeError("must be a whole number from 1 to 5000")
     return value
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_SEED):
+        raise argparse.ArgumentTypeError(
+            f"must be a whole number, 0 or more, of at most {_LONGEST_SEED} digits"
+        )
+    return int(text)
 
 
 def _positive(text: str) -> float:

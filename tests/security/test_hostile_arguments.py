@@ -109,14 +109,14 @@ USE = "".join(
 )
 
 
-def simulated(tmp_path, policy, flag, path, node="a"):
+def simulated(tmp_path, policy, flag, path, node="a", value="1"):
     """Run `simulate` with a file of traces, or of arrivals beside recorded use."""
     given = [f"{flag}={path}"]
     simulated = tmp_path / "simulated.yaml"
     simulated.write_text(policy.read_text().replace("load1", "cpu_used_cores"))
     if flag == "--arrivals":
         use = tmp_path / "use.om"
-        use.write_text(USE.replace("{}", node))
+        use.write_text(USE.replace("{}", node).replace(" 1 ", f" {value} "))
         given += [f"--openmetrics={use}", "--cores=4"]
     else:
         given += ["--nodes=2", "--for=1h"]
@@ -146,6 +146,9 @@ def test_simulate_refuses_a_file_that_never_ends(endless, policy, tmp_path, flag
         ("--arrivals", f"{COLUMNS}1,1,1,1,1,1,{'o' * 300}\n".encode(), "too long"),
         ("--arrivals", f'{COLUMNS}1,1,1,1,1,"1\n'.encode() * 9, "not a number"),
         ("--arrivals", b"\x1b[31m\n", "no column"),
+        ("--arrivals", f"{COLUMNS}1,1,1,1,1,1e308,\n".encode(), "at most 1e+06 cores"),
+        ("--arrivals", f"{COLUMNS}1,1,1e308,1e308,1,1,\n".encode(), "at most 1e+06 cores"),
+        ("--arrivals", f"{COLUMNS}1e9,1,1,1,1,1,\n".encode(), "no pod arrives within"),
     ],
 )
 def test_simulate_names_what_is_wrong_with_a_file(policy, tmp_path, flag, content, message):
@@ -153,6 +156,29 @@ def test_simulate_names_what_is_wrong_with_a_file(policy, tmp_path, flag, conten
     path.write_bytes(content)
     done = simulated(tmp_path, policy, flag, path)
     assert_error(done, message)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--seed=-1"], "0 or more"),
+        ([f"--seed={'9' * 6000}"], "at most 100 digits"),
+        (["--load=5e-324"], "less than one pod"),
+        (["--cores=1e-300", "-o", "svg"], "less than one pod"),
+    ],
+)
+def test_simulate_names_what_is_wrong_with_a_flag(policy, tmp_path, flags, message):
+    simulated = tmp_path / "simulated.yaml"
+    simulated.write_text(policy.read_text().replace("load1", "cpu_used_cores"))
+    assert_error(run("evaluator", "simulate", "-f", simulated, "--nodes=2", *flags), message)
+
+
+@pytest.mark.parametrize("value", ["+Inf", "-1", "1e300"])
+def test_simulate_refuses_use_that_no_node_has(policy, tmp_path, value):
+    path = tmp_path / "input.csv"
+    path.write_text(f"{COLUMNS}1,1,1,1,1,1,\n")
+    done = simulated(tmp_path, policy, "--arrivals", path, value=value)
+    assert_error(done, "is not from 0 to 1e+06 cores")
 
 
 @pytest.mark.parametrize("cut", [9, -9], ids=["truncated", "incomplete"])

@@ -153,7 +153,7 @@ def test_texts_of_a_page_control_no_terminal(answer, page):
     bad = hostile(pages()[page])
     for output in OUTPUTS:
         for words in COMMANDS:
-            status, out, err = answer(bad, *words, *output)
+            _, out, err = answer(bad, *words, *output)
             assert is_safe(out), (words, output)
             assert is_safe(err), (words, output)
             if output == ("-o", "yaml") and not err:
