@@ -235,6 +235,7 @@ class Core:
                 options,
                 tls.Files(options.cert, options.key, options.cacert),
                 on_change=self.metrics.reloaded("agents"),
+                on_load=self.metrics.expires("agents"),
             )
         return AgentPort(server, options.agent_port, certificate, self.port_restarts)
 

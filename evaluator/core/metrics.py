@@ -1,12 +1,15 @@
 """The evaluator's own metrics: those of the core, in a registry to which features add theirs."""
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from plimsoll import VERSION
+from plimsoll.http import expiry
 from plimsoll.process import metrics as process_metrics
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -78,6 +81,13 @@ class Metrics:
             "plimsoll_certificates_last_reload_successful",
             "1 if the last change of a port's certificate files was loaded; 0 if the previous certificate is still in use.",
             ["port"],
+            registry=self.registry,
+        )
+        self.certificates_not_after = Gauge(
+            "plimsoll_certificate_not_after_seconds",
+            "When a certificate that is in use expires (Unix time), by port and use: server (the first of the chain that "
+            "expires), or ca (of clients; the last that expires).",
+            ["port", "use"],
             registry=self.registry,
         )
         self.access_decisions = Counter(
@@ -243,3 +253,27 @@ class Metrics:
         certificates = self.certificates.labels(port)
         certificates.set(1)
         return certificates.set
+
+    def expires(self, port: str) -> Callable[[Sequence[str]], None]:
+        """A callback for the files of a port that were loaded: certificate, key, and the client CA if there is one."""
+
+        def loaded(files: Sequence[str]) -> None:
+            cert, _, *ca = files
+            self._expires(port, "server", min(_ends(cert), default=None))
+            for name in ca:
+                self._expires(port, "ca", max(_ends(name), default=None))
+
+        return loaded
+
+    def _expires(self, port: str, use: str, at: float | None) -> None:
+        if at is None:  # unreadable: no number says more than a wrong one
+            self.certificates_not_after.remove_by_labels({"port": port, "use": use})
+        else:
+            self.certificates_not_after.labels(port, use).set(at)
+
+
+def _ends(path: str) -> list[float]:
+    """Return when the certificates of a file expire (Unix seconds); empty if it cannot be read."""
+    with suppress(OSError):
+        return [*expiry.ends(Path(path).read_text("latin-1"))]
+    return []

@@ -19,6 +19,10 @@ log = logs.get(__name__)
 T = TypeVar("T")
 
 
+OnLoad = Callable[[Sequence[str]], None]
+"""Receives the files of a port that were loaded: certificate, key, and the client CA if there is one."""
+
+
 class TlsError(Exception):
     """Unusable certificates; the text names the file and what to do."""
 
@@ -37,15 +41,18 @@ class CertificateReloader(Generic[T]):
         port: str,
         other: Callable[[], Hashable] = lambda: None,
         on_change: Callable[[bool], None] = lambda _usable: None,
+        on_load: OnLoad = lambda _files: None,
     ) -> None:
-        """Raises TlsError, as `load` does."""
+        """Raises TlsError, as `load` does. `on_load` receives the files whenever they were loaded."""
         self._files = tuple(files)
         self._load = load
         self._port = port
         self._other = other
         self._on_change = on_change
+        self._on_load = on_load
         self._seen = self._fingerprint()
         self._newest = load()
+        on_load(self._files)
 
     def current(self) -> T:
         """The result for the current files, or the previous result if they are unusable."""
@@ -68,6 +75,7 @@ class CertificateReloader(Generic[T]):
             self._on_change(False)
         else:
             log.info("certificates reloaded", port=self._port, cert=self._files[0])
+            self._on_load(self._files)
             self._on_change(True)
 
     def _fingerprint(self) -> Hashable:
@@ -116,6 +124,7 @@ def rotation(
     names: Collection[str] = (),
     client_ca: Callable[[], str] = lambda: "",
     on_change: Callable[[bool], None] = lambda _usable: None,
+    on_load: OnLoad = lambda _files: None,
 ) -> CertificateReloader[Tls]:
     """TLS 1.2 or newer. If a CA is given, clients need its certificate; if names are given, for one of them.
 
@@ -128,6 +137,7 @@ def rotation(
         port=port.name,
         other=client_ca,
         on_change=on_change,
+        on_load=on_load,
     )
 
 

@@ -133,7 +133,10 @@ class SchedulerPort:
         if not options.unsafe:
             files = tls.Files(options.cert, options.key, options.cacert)
             self._certificates = tls.rotation(
-                files, names=options.allowed_clients, on_change=metrics.reloaded("extender")
+                files,
+                names=options.allowed_clients,
+                on_change=metrics.reloaded("extender"),
+                on_load=metrics.expires("extender"),
             )
 
     def port(self, groups: Sequence[RouteGroup]) -> Port:
@@ -216,6 +219,7 @@ def ops_server(
         tls.Files(settings.cert, settings.key, None),
         port=_OPS_TLS,
         on_change=metrics.reloaded(_OPS_TLS.name),
+        on_load=metrics.expires(_OPS_TLS.name),
     )
     if settings.ops_authorize:
         guard = DelegatedAccess(api, metrics).guard(_OPS_TLS.name, front_proxy=False)

@@ -198,6 +198,7 @@ class CustomMetricsPort:
             port=_TLS,
             client_ca=self._access.front_proxy.client_ca,
             on_change=metrics.reloaded(_TLS.name),
+            on_load=metrics.expires(_TLS.name),
         )
         self.server = Server(
             guard.protect(handler.answer, attributes_of, handler.refuse),

@@ -94,7 +94,8 @@ def server(
     if not options.gang_webhook_port:
         return None
     webhook = Webhook(own_metrics)
-    secured = rotation(core, options, on_change=metrics.reloaded(_TLS.name))
+    reloaded, expires = metrics.reloaded(_TLS.name), metrics.expires(_TLS.name)
+    secured = rotation(core, options, on_change=reloaded, on_load=expires)
     return Server(
         webhook.answer,
         check=webhook.check,
@@ -105,11 +106,15 @@ def server(
 
 
 def rotation(
-    core: CoreOptions, options: WebhookOptions, *, on_change: Callable[[bool], None]
+    core: CoreOptions,
+    options: WebhookOptions,
+    *,
+    on_change: Callable[[bool], None],
+    on_load: tls.OnLoad = lambda _files: None,
 ) -> CertificateReloader[Tls]:
     """Return the certificate of the extender port, with the client CA of --gangWebhookCacert. Raises TlsError."""
     files = tls.Files(core.cert, core.key, options.gang_webhook_cacert or None)
-    return tls.rotation(files, port=_TLS, on_change=on_change)
+    return tls.rotation(files, port=_TLS, on_change=on_change, on_load=on_load)
 
 
 def limits(most: Limits) -> Limits:

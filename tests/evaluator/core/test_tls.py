@@ -4,6 +4,7 @@ import asyncio
 import json
 import shutil
 import ssl
+import subprocess
 from http import HTTPStatus
 
 import aiohttp
@@ -198,3 +199,35 @@ async def test_unusable_files_keep_the_loaded_ones(renewable, pki, log_lines):
     assert len(said) == 1
     put(tls_key="client.key")
     assert await shown(port, pki) == "client"
+
+
+def end_of(path):
+    """When a certificate expires (Unix seconds), as OpenSSL prints it."""
+    command = ["openssl", "x509", "-enddate", "-noout", "-in", str(path)]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return float(ssl.cert_time_to_seconds(printed.strip().removeprefix("notAfter=")))
+
+
+def test_ends_of_certificates_in_use_are_metrics(pki, renewed, tmp_path):
+    paths, put = renewed
+    metrics = Metrics()
+
+    def end(use):
+        labels = {"port": "extender", "use": use}
+        return metrics.registry.get_sample_value("plimsoll_certificate_not_after_seconds", labels)
+
+    rotation = tls.rotation(tls.Files(*paths), on_load=metrics.expires("extender"))
+    assert (end("server"), end("ca")) == (end_of(pki / "server.crt"), end_of(pki / "ca.crt"))
+    short = tmp_path / "short"
+    short.mkdir()
+    key = ("-newkey", "rsa:2048", "-nodes", "-keyout", str(short / "key"))
+    openssl("req", "-x509", "-days", "3", "-subj", "/CN=short", *key, "-out", str(short / "crt"))
+    both = (pki / "ca.crt").read_text() + (short / "crt").read_text()
+    (short / "both").write_text(both)
+    put(tls_crt=short / "crt", tls_key=short / "key", ca_crt=short / "both")
+    rotation.current()
+    assert end("server") == end_of(short / "crt")
+    assert end("ca") == max(end_of(pki / "ca.crt"), end_of(short / "crt"))
+    put(tls_crt="garbage")
+    rotation.current()
+    assert end("server") == end_of(short / "crt")

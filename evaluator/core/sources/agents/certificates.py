@@ -6,7 +6,7 @@ from pathlib import Path
 
 from evaluator.core.sources.agents.calls import Pem
 from evaluator.core.sources.agents.options import AgentOptions
-from evaluator.core.tls import CertificateReloader, Files, TlsError, load_pair
+from evaluator.core.tls import CertificateReloader, Files, OnLoad, TlsError, load_pair
 
 
 def port_certificates(
@@ -14,6 +14,7 @@ def port_certificates(
     default: Files,
     *,
     on_change: Callable[[bool], None] = lambda _usable: None,
+    on_load: OnLoad = lambda _files: None,
 ) -> CertificateReloader[Pem]:
     """Return the certificates of the port. `default`: files for those without a flag. Raises TlsError.
 
@@ -28,11 +29,15 @@ def port_certificates(
             (options.agent_cacert or default.cacert) if wants_certificate else None,
         ),
         on_change=on_change,
+        on_load=on_load,
     )
 
 
 def load_certificates(
-    files: Files, *, on_change: Callable[[bool], None] = lambda _usable: None
+    files: Files,
+    *,
+    on_change: Callable[[bool], None] = lambda _usable: None,
+    on_load: OnLoad = lambda _files: None,
 ) -> CertificateReloader[Pem]:
     """Load the files. If they change and are invalid, the previous ones stay in use. Raises TlsError."""
     return CertificateReloader(
@@ -40,6 +45,7 @@ def load_certificates(
         lambda: _load(files),
         port="agents",
         on_change=on_change,
+        on_load=on_load,
     )
 
 
