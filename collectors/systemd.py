@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from collectors.interface import host
+from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, MetricType
@@ -140,9 +140,13 @@ class Systemd:
             for state in _STATES:
                 yield "unit_state", (unit.name, state, kind), float(state == unit.active)
         for (unit, name), value in known.items():
-            if name != "Type" and value != _UNLIMITED:
-                metric, scale = _NUMBERS[name]
+            if name == "Type" or value == _UNLIMITED:
+                continue
+            metric, scale = _NUMBERS[name]
+            if isinstance(value, int | float):
                 yield metric, (unit.name,), value / scale
+            else:
+                guard.skip(f"systemd {name}: {unit.name}: {value!r}", f"node_systemd_{metric}")
         if self._options.systemd_start_times:
             for unit in chosen:
                 if unit.active != "active":

@@ -129,3 +129,13 @@ def test_socket_without_a_bus_is_an_error(root: Path) -> None:
     (root / "run/dbus/system_bus_socket").touch()
     with pytest.raises(CollectorError, match="refused"):
         list(Systemd(Host(rootfs=root), SystemdOptions()).collect())
+
+
+def test_odd_property_costs_itself(root: Path, values) -> None:
+    odd = {**PROPERTIES, f"{MANAGER}/unit/w": {**PROPERTIES[f"{MANAGER}/unit/w"], "NRestarts": ("s", "many")}}  # fmt: skip
+    options = SystemdOptions(systemd_restarts=True)
+    with fakebus.serving(root, odd, {"ListUnits": ("a(ssssssouso)", (UNITS,))}):
+        found = values(Systemd(Host(rootfs=root), options).collect())
+    assert [s for s in found if "service_restart_total" in s] == [
+        'node_systemd_service_restart_total{name="db.service"}'
+    ]
