@@ -40,7 +40,7 @@ from evaluator.core.metrics import Metrics
 from evaluator.core.model.names import POLICY_LABEL, PolicyKey
 from evaluator.core.model.node import Node, NodeMeta
 from evaluator.core.model.pod import Pod, PodMeta, PodSpec, PodStatus
-from evaluator.core.pages.part import PagePart
+from evaluator.core.pages.part import PagePart, Scope
 from evaluator.core.policy.parse import parse
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
@@ -304,7 +304,7 @@ class Bench:
     async def browse(self, number: int) -> None:
         """Show a live page until cancelled, as its script does: an event has it fetched again."""
         path, query = self.browser[number % len(self.browser)]
-        position = self.past.reports.position
+        position = self.past.reports.position_of(Scope())
         while True:
             asked = {"accept": "text/event-stream", "last-event-id": position}
             request = Request("GET", path, query, asked)

@@ -53,7 +53,25 @@ from tests.together.running import (
 )
 from wire.problems import ProblemCondition, ProblemEvent, Problems
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.features(
+        "labels",
+        "memory",
+        "node_actions",
+        "problems",
+        "evictions",
+        "requeue",
+        "status",
+        "scorers",
+        "gangs",
+        "custom_metrics",
+        "history",
+        "pages",
+        "stop",
+        "extender",
+    ),
+]
 
 ANNOTATIONS = {
     "plimsoll.io/actions": "label,taint,condition",

@@ -28,7 +28,25 @@ from tests.together.running import (
 )
 from wire.problems import ProblemCondition, ProblemEvent, Problems
 
-pytestmark = pytest.mark.e2e
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.features(
+        "labels",
+        "memory",
+        "node_actions",
+        "problems",
+        "evictions",
+        "requeue",
+        "status",
+        "scorers",
+        "gangs",
+        "custom_metrics",
+        "history",
+        "pages",
+        "stop",
+        "extender",
+    ),
+]
 
 NODES, POLICIES = [f"n{number}" for number in range(5)], [f"p{number}" for number in range(4)]
 POD_PATH = "/api/v1/namespaces/default/pods"

@@ -20,7 +20,9 @@ from tests.preloaded import Cluster
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.features("evictions", "scorers", "gangs", "node_actions", "problems", "pages"),
+    pytest.mark.features(
+        *("evictions", "scorers", "gangs", "node_actions", "problems", "history", "pages")
+    ),
 ]
 
 

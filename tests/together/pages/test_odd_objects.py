@@ -21,6 +21,23 @@ from plimsoll.http.types import Parts, Request
 from tests.together.running import RunningEvaluator, every_feature
 from wire.problems import ProblemCondition, Problems
 
+pytestmark = pytest.mark.features(
+    "labels",
+    "memory",
+    "node_actions",
+    "problems",
+    "evictions",
+    "requeue",
+    "status",
+    "scorers",
+    "gangs",
+    "custom_metrics",
+    "history",
+    "pages",
+    "stop",
+    "extender",
+)
+
 TIMES = [
     "9999-12-31T23:59:59-23:00",
     "0001-01-01T00:00:00+23:00",
