@@ -50,6 +50,8 @@ def test_day_with_faults_ends_as_decided_and_leaks_nothing(soak, seed, tmp_path)
     assert told["answers"] > size["seconds"], "the scheduler was always answered"
     assert told["label_writes"] > size["seconds"] / 20, "there were events"
     assert told["gates_lifted"] > 0, "gangs were released"
+    if soak:
+        assert told["evictions"] > 0, "pods were evicted"
     assert len({calm["files"] for calm in calms}) == 1, "open files"
     assert max(calm["tasks"] for calm in calms) < 2 * min(calm["tasks"] for calm in calms)
     if soak:

@@ -153,6 +153,7 @@ async def live(given, folder):
         "answers": checks.answers,
         "unready": checks.unready,
         "label_writes": checks.writes,
+        "evictions": checks.evictions,
         "gates_lifted": world.gangs.lifted,
         "events": faults.counts,
     }

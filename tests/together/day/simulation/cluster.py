@@ -11,9 +11,10 @@ from evaluator.core.kube import connection
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import ApiError, Client, ensure
-from sandbox.client.objects import CRDS, EVENTS, LEASES, NODES, PODS, POLICIES
+from sandbox.client.objects import CRDS, EVENTS, LEASES, NODES, PODS, POLICIES, ObjectKind
 from sandbox.controllers.nodes import node_object
 
+CONFIG_MAPS = ObjectKind("configmaps")
 ADMIN = "admin"
 RIVAL = "rival"
 NAMESPACE = "default"
@@ -141,6 +142,17 @@ class Admin:
         self.client._session = aiohttp.ClientSession(connector=self._server.connector())
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
+        meta = {"name": "owner", "namespace": NAMESPACE}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+        made = await self.client.create(CONFIG_MAPS, body)
+        # An object that exists, or the pods would be collected. Nothing recreates them.
+        self._owner = {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "name": "owner",
+            "uid": made["metadata"]["uid"],
+            "controller": True,
+        }
 
     async def close(self):
         await self.client.close()
@@ -202,6 +214,7 @@ class Admin:
 
     async def add_pod(self, name, policy, node="", because=""):
         meta = {"name": name, "namespace": NAMESPACE, "labels": {"telemetry-policy": policy}}
+        meta["ownerReferences"] = [self._owner]
         spec = {"containers": [{"name": "c", "image": "none"}], "terminationGracePeriodSeconds": 0}
         if node:
             spec["nodeName"] = node

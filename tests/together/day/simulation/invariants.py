@@ -32,6 +32,7 @@ class InvariantChecks:
         self.answers = 0
         self.unready = 0
         self.writes = 0
+        self.evictions = 0
         self._admin = admin
         self._clock = clock
         self._specs = defaultdict(list)
@@ -48,6 +49,8 @@ class InvariantChecks:
     def _changed(self, change):
         if change.collection == "taspolicies.telemetry.intel.com":
             self._policy_changed(change)
+        elif change.collection == "pods" and change.before is not None:
+            self.evictions += _is_evicted(change.record.obj) and not _is_evicted(change.before.obj)
         elif change.collection == "nodes" and change.before is None:
             self._born[change.key[1]] = self._clock.now
         elif change.collection == "nodes":
@@ -176,6 +179,11 @@ def _everything(agent, metrics):
     several = {name: count for name, count in agent.several.items() if name in metrics}
     unread = agent.unread & metrics
     return Delta(values, metrics - {*values, *several, *unread}, several, unread)
+
+
+def _is_evicted(pod):
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(one.get("reason") == "EvictionByEvictionAPI" for one in conditions)
 
 
 def _labels(obj):
