@@ -12,8 +12,8 @@ MEASURES = Measures(shipped)
 @pytest.mark.parametrize(
     ("metric", "resource", "per_unit", "share", "window"),
     [
-        ("node_cpu_used_cores", Resource.CPU, 0.001, False, 15),
-        ("cpu_used_mean_5m_cores", Resource.CPU, 0.001, False, 315),
+        ("node_cpu_used_cores", Resource.CPU, 0.001, False, 16),
+        ("cpu_used_mean_5m_cores", Resource.CPU, 0.001, False, 316),
         ("node_cpu_utilisation_ratio", Resource.CPU, 1, True, 60),
         ("node_cpu_headroom_ratio", Resource.CPU, -1, True, 60),
         ("node_load5", Resource.CPU, 0.001, False, 300),
