@@ -16,7 +16,7 @@ from wire.codec import Delta
 
 CORES = "node_cpu_used_cores"
 """Over 15 s, in cores."""
-WINDOW = 15.0
+WINDOW = 16.0
 CAPACITY = (8000.0, 32e9, 110.0, 0.0, 0.0)
 
 
