@@ -310,7 +310,7 @@ _EVENTS = {
     "policy_of_a_new_name": 1,
     "label_is_taken": 3,
     "label_is_given_up": 3,
-    "pod_runs": 8,
+    "pod_runs": 2,
     "pod_waits": 2,
     "gang_gets_a_pod": 8,
     "gang_comes_whole": 2,
