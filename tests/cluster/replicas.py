@@ -1,5 +1,8 @@
 """Several evaluators on one cluster, in one election."""
 
+SHORT = ("--leaseDuration=2s", "--renewDeadline=1500ms", "--retryPeriod=300ms")
+"""An election within seconds."""
+
 
 class Replica:
     """One evaluator with a stream from every node."""

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from sandbox.client.objects import NODES, POLICIES
-from tests.cluster.test_replicas import SHORT, Replicas
+from tests.cluster.replicas import SHORT, Replicas
 
 pytestmark = [pytest.mark.e2e, pytest.mark.features("memory", "node_actions", "pages")]
 

@@ -10,11 +10,11 @@ import signal
 import pytest
 
 from sandbox.client.objects import NODES
+from tests.cluster.replicas import SHORT
 from tests.patience import PATIENCE
 
 pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions", "pages")]
 
-SHORT = ("--leaseDuration=2s", "--renewDeadline=1500ms", "--retryPeriod=300ms")
 LONG = ("--leaseDuration=1h", "--renewDeadline=30m", "--retryPeriod=100ms")
 
 

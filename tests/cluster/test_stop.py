@@ -10,6 +10,7 @@ import pytest
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.objects import EVENTS, NODES, PODS, ObjectKind
+from tests.cluster.replicas import SHORT
 
 pytestmark = [
     pytest.mark.e2e,
@@ -27,7 +28,6 @@ ACTIONS = {
     "plimsoll.io/max-nodes": "100%",
 }
 FLAGS = ("--taints", "--conditions", "--evict", "--maxActedNodes=100%")
-SHORT = ("--leaseDuration=2s", "--renewDeadline=1500ms", "--retryPeriod=300ms")
 
 
 async def kubectl(world, *words):
