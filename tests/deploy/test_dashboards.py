@@ -67,6 +67,7 @@ REPEATERS = {
         "strategies": {
             "deschedule": {
                 "rules": [
+                    {"metricname": "gpu_hot", "operator": "GreaterThan", "target": 0},
                     {"metricname": "node_disk_errors", "operator": "GreaterThan", "target": 0},
                     {
                         "metricname": "node_disk_errors:peer_deviation",
@@ -173,7 +174,9 @@ async def cluster(server, scraped, custom_metrics, authority, tmp_path):
     for node in spec.nodes:
         cluster.node_metrics(node).mkdir(parents=True)
         (cluster.node_metrics(node) / "usage.prom").write_text(USAGE)
-        (cluster.node_metrics(node) / "unfinished.prom").write_text("node_unfinished\n")
+    first = cluster.node_metrics(spec.nodes[0])
+    (first / "gpu.prom").write_text("gpu_hot 0\n")
+    (first / "unfinished.prom").write_text("node_unfinished\n")
     cluster.rules.mkdir()
     (cluster.rules / "ambiguous.yaml").write_text(RULES)
     (cluster.rules / "broken.yaml").write_text("groups: 1\n")
