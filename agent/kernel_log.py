@@ -92,8 +92,8 @@ def main(arguments: Sequence[str], env: Mapping[str, str]) -> int:
     except (KernelLogError, OSError) as error:
         log.error("cannot start", reason=str(error))
         return 1
-    log.info("listening", socket=str(options.socket), reader=kind)
     stop = StopSignals()
+    log.info("listening", socket=str(options.socket), reader=kind)
     threading.Thread(target=server.run, daemon=True).start()
     stop.wait()
     server.close()
