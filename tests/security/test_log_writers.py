@@ -137,5 +137,7 @@ def test_client_that_does_not_read_makes_room_for_another(tmp_path: Path) -> Non
         server.close()
         for client in clients:
             client.close()
+    for serving in [one for one in threading.enumerate() if "(_serve)" in one.name]:
+        serving.join(PATIENCE)  # it logs that its client has gone
     thread.join(PATIENCE)
     assert not thread.is_alive()
