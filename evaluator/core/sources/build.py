@@ -141,7 +141,7 @@ class Directory:
         clock: Callable[[], float] = time.monotonic,
         guard: Guard = UNGUARDED,
     ) -> None:
-        """`guard` takes what one node raises: no series belongs to it then."""
+        """`guard` takes what one node raises: it is then known by its name only."""
         self._guard = guard
         self._cluster = cluster
         self._label = label

@@ -28,7 +28,8 @@ def _guarded(given: PagePart, part: Part) -> PagePart:
         function = getattr(given, name)
 
         def call(*about: object) -> Any:
-            key = f"{name} {' '.join(map(_named, about))} of {function.__qualname__}"
+            owner = getattr(function, "__qualname__", repr(function))  # a partial has no name
+            key = f"{name} {' '.join(map(_named, about))} of {owner}"
             return part.run(key, partial(function, *about), otherwise)
 
         return call
