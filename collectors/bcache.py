@@ -99,8 +99,11 @@ def parse_size(text: str) -> float | None:
         return None
     sign, whole, tenths, unit = match.groups()
     scale = 1 << (10 * " kMGTPEZY".index(unit or " "))
-    value = int((int(whole) + int(tenths or 0) / _TENTHS) * scale)
-    return float(-value if sign else value)
+    try:
+        value = float(int((int(whole) + int(tenths or 0) / _TENTHS) * scale))
+    except OverflowError:
+        return None
+    return -value if sign else value
 
 
 def parse_lines(text: str) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """bcachefs: counters, compression, errors and devices of each file system, from <sysfs>/fs/bcachefs."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 
@@ -89,7 +90,8 @@ def parse_size(text: str) -> float | None:
     """Parse a number as bcachefs writes it: `720`, `2.05G`; None for anything else."""
     if (match := _SIZE.fullmatch(text.strip())) is None:
         return None
-    return float(int(float(match[1]) * (1 << (10 * " kmgtpe".index(match[2].lower() or " ")))))
+    size = float(match[1]) * (1 << (10 * " kmgtpe".index(match[2].lower() or " ")))
+    return float(int(size)) if math.isfinite(size) else None
 
 
 def parse_errors(text: str) -> Iterator[Row]:

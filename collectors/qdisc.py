@@ -83,7 +83,7 @@ def _entry(entry: Any) -> Qdisc:
     try:
         numbers = (int(entry.get(name, 0)) for name in _FIXTURE)
         return Qdisc(str(entry["IfaceName"]), str(entry["Kind"]), *numbers)
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise CollectorError(f"results.json: {error!r}") from error
 
 

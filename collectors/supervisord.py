@@ -114,7 +114,7 @@ def _process(process: Mapping[str, Any]) -> tuple[tuple[str, str], int, float, f
         key = str(process["name"]), str(process["group"])
         status, start = float(process["exitstatus"]), float(process.get("start", 0))
         return key, int(process["state"]), status, start
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise CollectorError(f"supervisord: unexpected process: {error!r}") from error
 
 

@@ -17,8 +17,8 @@ A = TypeVar("A")
 B = TypeVar("B")
 P = ParamSpec("P")
 
-UNREADABLE = (CollectorError, ValueError)
-"""What a parser raises for a part that it cannot read."""
+UNREADABLE = (CollectorError, ValueError, OverflowError)
+"""What a parser raises for a part that it cannot read; OverflowError: of a number that is too large."""
 
 
 class Skipped(NamedTuple):

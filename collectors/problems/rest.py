@@ -1,4 +1,4 @@
-"""Rests as long as work took, so that whoever writes a log takes at most half of a core of its reader."""
+"""Rests as long as work took, so that a log that grows without end takes at most half of a core."""
 
 import contextlib
 import time

@@ -269,7 +269,7 @@ class JournalSource:
             try:
                 entry = json.loads(text)
                 message, at = entry["MESSAGE"], int(entry["__REALTIME_TIMESTAMP"]) / 1e6
-            except (ValueError, KeyError, TypeError, RecursionError):
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue
             if isinstance(message, list):  # not UTF-8
                 message = bytes(b & 255 for b in message if isinstance(b, int)).decode(

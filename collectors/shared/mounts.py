@@ -15,6 +15,8 @@ _NEVER_WRITABLE = frozenset(
 """File systems that are read-only by nature, whatever the options of their mounts."""
 _LEAST = 6
 """Fields before the tags."""
+_LONGEST_NUMBER = 9
+"""Digits of a number of a device; Linux has 12 bits for major and 20 for minor ones."""
 
 
 class Mount(NamedTuple):
@@ -92,7 +94,8 @@ def _is_read_only(options: str) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit()
+    """Return whether it is a major or minor number as os.makedev takes it: an int of C."""
+    return text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER
 
 
 def unescaped(path: str) -> str:

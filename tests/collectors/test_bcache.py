@@ -56,6 +56,7 @@ def test_priority_statistics_are_read_only_if_enabled(plant, values) -> None:
         ("", None),
         ("1.5.2", None),
         ("many", None),
+        ("9" * 400, None),
     ],
 )
 def test_sizes_are_parsed_as_the_kernel_writes_them(text: str, value: float | None) -> None:

@@ -64,7 +64,7 @@ def test_count_that_reaches_into_the_column_of_the_time_is_separated() -> None:
     assert list(parse_errors(line)) == [("errors_total", ("extent_io_opts_not_set",), 1129965957)]
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.2.3k", "-1", "1z"])
+@pytest.mark.parametrize("text", ["", "x", "1.2.3k", "-1", "1z", "9" * 400])
 def test_other_text_is_no_size(text: str) -> None:
     assert parse_size(text) is None
 

@@ -66,7 +66,16 @@ def test_fixture_replaces_the_kernel(machine, tmp_path, values) -> None:
     assert found['node_qdisc_backlog{device="wlan0",kind="fq"}'] == 0
 
 
-@pytest.mark.parametrize("text", ["{", '{"a": 1}', "[1]", '[{"Kind": "fq"}]'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        '{"a": 1}',
+        "[1]",
+        '[{"Kind": "fq"}]',
+        '[{"IfaceName": "a", "Kind": "fq", "Bytes": 1e999}]',
+    ],
+)
 def test_damaged_fixture_is_an_error(text: str) -> None:
     with pytest.raises(CollectorError, match=r"results\.json"):
         parse_fixture(text)

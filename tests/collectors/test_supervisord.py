@@ -1,4 +1,5 @@
 import contextlib
+import math
 import socketserver
 import tempfile
 import threading
@@ -101,6 +102,10 @@ def test_wrong_password_is_an_error(port: int) -> None:
     [
         "not xml",
         xmlrpc.client.dumps(([{"name": "web"}],), methodresponse=True),
+        xmlrpc.client.dumps(
+            ([{"name": "web", "group": "g", "exitstatus": 0, "state": math.inf}],),
+            methodresponse=True,
+        ),
         xmlrpc.client.dumps((5,), methodresponse=True),
         xmlrpc.client.dumps(xmlrpc.client.Fault(2, "no such method"), methodresponse=True),
     ],

@@ -333,6 +333,7 @@ def test_journal_entries_are_read_with_a_cursor(journalctl: Path) -> None:
     entries = [
         {"MESSAGE": "Started it.", "__REALTIME_TIMESTAMP": "1787385600000000", "__CURSOR": "c1"},
         {"MESSAGE": [66, 255, 10], "__REALTIME_TIMESTAMP": "1787385601000000", "__CURSOR": "c2"},
+        {"MESSAGE": "Of no time.", "__REALTIME_TIMESTAMP": "9" * 400},
         {"MESSAGE": None},
     ]
     text = "\n".join([*map(json.dumps, entries), "not JSON", ""])

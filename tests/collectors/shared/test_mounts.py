@@ -54,6 +54,8 @@ def test_empty_mountinfo_has_no_mounts() -> None:
         "29 1 259 / / rw - ext4 /dev/sda1 rw",
         "29 1 a:b / / rw - ext4 /dev/sda1 rw",
         "29 1 259:2 / / rw - ext4 /dev/sda1",
+        "29 1 18446744073709551616:2 / / rw - ext4 /dev/sda1 rw",
+        "29 1 259:2147483648 / / rw - ext4 /dev/sda1 rw",
     ],
 )
 def test_invalid_mountinfo_is_rejected(text: str) -> None:
