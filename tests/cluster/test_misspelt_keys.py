@@ -6,7 +6,10 @@ import pytest
 
 from sandbox.client.objects import EVENTS, NODES, POLICIES
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("node_actions", "labels", "status", "pages")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.features("node_actions", "labels", "memory", "status", "pages"),
+]
 
 TAINT = {
     "plimsoll.io/actions": "label,taint",
