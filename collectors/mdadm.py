@@ -69,11 +69,7 @@ def parse(text: str) -> list[Array]:
                 guard.skip(f"mdstat: unexpected line {line[:80]!r}")
     arrays: dict[str, Array] = {}
     for head, rest in by_head.items():
-        try:
-            array = _array(head, rest)
-        except ValueError as error:
-            guard.skip(f"mdstat: {head[:40]!r}: {error}")
-            continue
+        array = _array(head, rest)
         if array.active is None and not _REDUNDANT.isdisjoint(head.split()[3:5]):
             guard.skip(f"mdstat: {array.name}: no number of disks that can be read", *_DISK_COUNTS)
         if arrays.setdefault(array.name, array) is not array:
@@ -89,7 +85,8 @@ def _is_array(line: str) -> bool:
 def _array(head: str, rest: list[str]) -> Array:
     # Of an array without disks, all is on the head line.
     words, body = head.split(), "\n".join([head, *rest])
-    state, blocks = words[2], _number(_BLOCKS, body)
+    state = words[2]
+    blocks = _number(_BLOCKS, body, "node_md_blocks", "node_md_blocks_synced")
     active, required = _disks(words, body)
     synced = blocks
     if (sync := _SYNC.search(body)) is not None:
@@ -107,7 +104,8 @@ def _disks(words: list[str], body: str) -> tuple[int | None, int | None]:
         count = sum("[" in word for word in words[3:])
         return count, count
     if (match := _DISKS.search(body)) is not None:
-        return parse_uint(match.group(2)), parse_uint(match.group(1))
+        active, required = (_count(match.group(group), *_DISK_COUNTS) for group in (2, 1))
+        return active, required
     return None, None
 
 
@@ -115,12 +113,21 @@ def _synced(progress: str) -> int | None:
     """Return the synced blocks. A sync by another node of the cluster (REMOTE) has no number."""
     if "PENDING" in progress or "DELAYED" in progress:
         return 0
-    return _number(_PROGRESS, progress)
+    return _number(_PROGRESS, progress, "node_md_blocks_synced")
 
 
-def _number(pattern: re.Pattern[str], text: str) -> int | None:
+def _number(pattern: re.Pattern[str], text: str, *metrics: str) -> int | None:
     match = pattern.search(text)
-    return None if match is None else parse_uint(match.group(1))
+    return None if match is None else _count(match.group(1), *metrics)
+
+
+def _count(text: str, *metrics: str) -> int | None:
+    """Return a number; None for one that is too large, without which these metrics lack a sample."""
+    try:
+        return parse_uint(text)
+    except ValueError as error:
+        guard.skip(f"mdstat: {error}", *metrics)
+        return None
 
 
 class MdAdm:

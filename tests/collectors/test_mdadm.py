@@ -120,10 +120,18 @@ def test_machine_without_arrays_exports_nothing(text: str) -> None:
     assert parse(text) == []
 
 
-def test_array_with_absurd_numbers_is_left_out() -> None:
-    odd = f"md0 : active raid1 sda[0]\n      {'9' * 30} blocks [2/2] [UU]\n"
+@pytest.mark.parametrize(
+    ("numbers", "array"),
+    [
+        (f"{'9' * 30} blocks [2/2] [UU]", Array("md0", "active", 0, 0, 2, 2, None, None)),
+        (f"8 blocks [2/{'9' * 30}] [UU]", Array("md0", "active", 0, 0, None, 2, 8, 8)),
+        (f"8 blocks [{'9' * 30}/2] [UU]", Array("md0", "active", 0, 0, 2, None, 8, 8)),
+    ],
+)
+def test_absurd_number_is_left_out(numbers: str, array: Array) -> None:
     well = "md1 : active raid1 sdb[0]\n      8 blocks [2/2] [UU]\n"
-    assert parse(odd + well) == parse(well) == [Array("md1", "active", 0, 0, 2, 2, 8, 8)]
+    found = parse(f"md0 : active raid1 sda[0]\n      {numbers}\n{well}")
+    assert found == [array, Array("md1", "active", 0, 0, 2, 2, 8, 8)]
 
 
 def test_array_without_any_disk_is_degraded(plant, values) -> None:

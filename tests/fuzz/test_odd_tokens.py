@@ -24,7 +24,7 @@ Parser = Callable[[str], Iterable[object]]
 SAMPLES: dict[str, tuple[str, Parser]] = declared("SAMPLES")
 HOSTILE = (
     *(b"", b"-1", b"-2031415926", b"18446744073709551616", b"\xe9\xff", b"Unknown", b"1 2"),
-    *(b"0x10", b"1_0", b"NaN", b"9" * 40),
+    *(b"0x10", b"1_0", b"NaN", b"9" * 40, b"9" * 400, b"1e999"),
 )
 ALL = {
     "cpu": CpuOptions(cpu_info=True),
