@@ -81,8 +81,10 @@ def blocks(text: str) -> list[Block]:
         key, colon, value = line.partition(":")
         key = key.strip()
         key = _SPELLINGS.get(key, key)
-        if not colon:
+        if not line.strip():
             current = None if cpus else common
+        elif not colon:
+            guard.skip(f"cpuinfo: unexpected line {line[:80]!r}", *(m.name for m in METRICS))
         elif key == "processor":
             current = {**common, key: value.strip()}
             cpus.append(current)

@@ -174,6 +174,11 @@ def test_cpus_of_several_kinds_keep_their_own_names() -> None:
     assert cpuinfo.completed(cpus, FACTS) == cpus
 
 
+def test_line_without_a_colon_ends_no_block() -> None:
+    text = "processor\t: 0\nvendor_id\t GenuineIntel\ncpu MHz\t\t: 2000.000\n"
+    assert hertz(cpuinfo.blocks(text)) == [2e9]
+
+
 @pytest.mark.parametrize("text", ["", "\n\n", "model name : x\n", "processor 0: version = 00\n"])
 def test_cpuinfo_without_a_cpu_is_rejected(text: str) -> None:
     with pytest.raises(CollectorError, match="cpuinfo"):
