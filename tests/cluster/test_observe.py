@@ -152,6 +152,7 @@ async def test_observed_policy_taints_no_node_and_its_taint_is_taken_off(world, 
     await world.eventually(not_tainted)
 
 
+@pytest.mark.features("requeue")
 async def test_rejected_pod_is_scheduled_once_its_policy_is_only_observed(world, nodes, tmp_path):
     """kube-scheduler itself would retry after minutes."""
     sick = nodes[0]

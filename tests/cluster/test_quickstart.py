@@ -13,6 +13,7 @@ from tests.patience import PATIENCE
 
 pytestmark = [
     pytest.mark.e2e,
+    pytest.mark.features("requeue"),
     pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on PATH"),
 ]
 
