@@ -137,7 +137,7 @@ def test_unusable_folder_is_a_sentence(tmp_path, capsys):
 
 
 @pytest.mark.e2e
-@pytest.mark.features("evictions", "problems", "scorers")
+@pytest.mark.features("custom_metrics", "evictions", "problems", "scorers")
 async def test_unknown_scorer_ends_it_with_the_evaluators_message(spawn, tmp_path):
     up = await spawn(*SANDBOX, "up", f"--dir={tmp_path}", "--nodes=a", "--scorers=safe,nobody")
     _, complained = await up.communicate()
