@@ -255,6 +255,7 @@ async def test_preemption_prefers_pods_without_an_exhausted_budget(world, crowd,
         assert await crowd.running() == {node: before[node] for node in (guarded, other)}
 
 
+@pytest.mark.features("node_actions")
 async def test_tainted_node_is_no_candidate_and_the_extender_is_not_called(world, crowd, tmp_path):
     hot, *others = [await world.add_node(name) for name in ("hot", "b", "c")]
     scheduler = world.plane.scheduler(world.evaluator.extender, tmp_path)

@@ -14,7 +14,7 @@ from tests.cluster.replicas import SHORT
 
 pytestmark = [
     pytest.mark.e2e,
-    pytest.mark.features("stop", "node_actions", "labels", "pages"),
+    pytest.mark.features("stop", "evictions", "node_actions", "labels", "pages"),
     pytest.mark.skipif(not shutil.which("kubectl"), reason="no kubectl on PATH"),
 ]
 

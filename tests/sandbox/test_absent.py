@@ -10,7 +10,7 @@ from sandbox.client.objects import NAMESPACES, POLICIES
 from sandbox.cluster import ClusterSpec
 from tests.preloaded import Cluster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("evictions", "pages")]
 
 NAMESPACE, RULE = "gpu", {"metricname": "gpu_hot", "operator": "GreaterThan", "target": 80}
 GPU = "node-a"

@@ -13,7 +13,7 @@ from tests.patience import PATIENCE
 from tests.security import rawh2
 from wire import telemetry_pb2
 
-pytestmark = [pytest.mark.e2e, pytest.mark.features("custom_metrics")]
+pytestmark = [pytest.mark.e2e, pytest.mark.features("custom_metrics", "evictions", "gangs")]
 
 TIMES, WARM_UP = 75, 20
 """Of each rejection; `--soak`: 1,000. 75 requests with too many fields left 2.5 MB, 75 with trailers another 2.5."""
