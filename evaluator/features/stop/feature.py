@@ -27,6 +27,7 @@ from evaluator.features.stop.page import (
     StoppedPolicyFields,
 )
 from evaluator.features.stop.state import RESUMED, STOPPED, UNREAD, StopState
+from plimsoll.text import one_line
 
 CONDITION = "Stopped"
 """Condition type of a stopped policy; others have none."""
@@ -41,6 +42,8 @@ _EPISODE = Episode(
 )
 _LONGEST_WATCH = 60.0
 """Seconds after which a watch is opened anew: a lost connection that nothing reports delays a stop by as much."""
+_LONGEST_WHY = 200
+"""Characters of the label `why`."""
 _SHOWN = 10
 """Entries that every page shows; the others are counted."""
 
@@ -51,8 +54,9 @@ class StopMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.stopped = PolicyGauge(
             "plimsoll_stopped",
-            f"1 for each entry of the ConfigMap {NAME}; without namespace and policy, it is for all policies.",
-            ["namespace", "policy", "mode"],
+            f"1 for each entry of the ConfigMap {NAME}; without namespace and policy, it is for all policies. "
+            "`why`: by whom, when and why, as the entry says.",
+            ["namespace", "policy", "mode", "why"],
             registry=registry,
         )
         self.age = Gauge(
@@ -68,7 +72,7 @@ class StopReport:
     def __init__(self, state: StopState, metrics: StopMetrics) -> None:
         self._state = state
         self._gauge = metrics.stopped
-        self._gauged: set[tuple[str, str, str]] = set()
+        self._gauged: set[tuple[str, ...]] = set()
 
     def changed(self) -> None:
         """Update the gauge."""
@@ -124,8 +128,8 @@ class StopReport:
         return ListedStopFields(stopped=entry.mode) if entry is not None else None
 
 
-def _series(entry: StopEntry) -> tuple[str, str, str]:
-    return (*(entry.policy or ("", "")), entry.mode)
+def _series(entry: StopEntry) -> tuple[str, ...]:
+    return (*(entry.policy or ("", "")), entry.mode, one_line(entry.why, _LONGEST_WHY))
 
 
 def _shown(entry: StopEntry) -> ShownStop:

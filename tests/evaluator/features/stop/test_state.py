@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 
 import pytest
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.signals import Acted, PolicyReportChanged, StopsChanged
@@ -19,7 +20,8 @@ class World:
     def __init__(self):
         self.now, self.published = 1000.0, []
         self.state = StopState(self.published.append, lambda: self.now)
-        self.metrics = StopMetrics(CollectorRegistry())
+        self.registry = CollectorRegistry()
+        self.metrics = StopMetrics(self.registry)
         self.report = StopReport(self.state, self.metrics)
 
     def listed(self, *objects):
@@ -34,9 +36,12 @@ class World:
         self.report.changed()
 
     def series(self):
-        families = self.metrics.stopped.collect()
+        """The series of a scrape."""
+        families = text_string_to_metric_families(generate_latest(self.registry).decode())
         samples = [sample for family in families for sample in family.samples]
-        return {tuple(sample.labels.values()): sample.value for sample in samples}
+        stopped = [sample for sample in samples if sample.name == "plimsoll_stopped"]
+        labels = ("namespace", "policy", "mode", "why")
+        return {tuple(map(sample.labels.get, labels)): sample.value for sample in stopped}
 
 
 @pytest.fixture
@@ -74,7 +79,7 @@ def test_stop_is_said_everywhere_and_ends_with_the_object(world):
     assert world.report.listed(DECISION).stopped == "freeze"
     assert world.report.policy(DECISION).stopped.reason == "migration"
     assert world.report.evaluator().stop.read is True
-    assert world.series() == {("", "", "freeze"): 1.0}
+    assert world.series() == {("", "", "freeze", "by an unknown user: migration"): 1.0}
     world.put({"all": "migration"})  # an edit that changes nothing
     assert len(world.published) == 3
     world.state.drop(StopObject())
@@ -108,3 +113,11 @@ def test_notices_of_many_entries_are_counted(world):
     assert len(world.report.notices()) == 11
     assert world.report.notices()[-1] == "and 290 more are stopped"
     assert len(world.series()) == 300
+
+
+def test_texts_of_an_entry_are_one_bounded_line_of_a_scrape(world):
+    world.listed()
+    world.put({"all": r"a\"} 1\nplimsoll_leader 1 \u001b" + "x" * 10_000})
+    ((*_, why),) = world.series()
+    assert why.startswith(r'by an unknown user: a"} 1 plimsoll_leader 1 \u001bxxx')
+    assert len(why) == 200
