@@ -1,4 +1,4 @@
-"""The history: two rings of records, so that a storm of transitions drops no action, and what it lets others read."""
+"""The history: three rings of records, so that a storm of transitions or pods drops no action, and what it lets others read."""
 
 import heapq
 import uuid
@@ -18,14 +18,15 @@ from evaluator.features.history.records import (
     TRANSITIONS,
     Block,
     Kind,
+    PackedRecord,
     Records,
     Ring,
     as_json,
     kinds_with,
 )
 
-_TRANSITIONS = 0.75
-"""Share of the bytes for transitions; the rest is for all other records."""
+_TRANSITIONS, _ACTIONS = 0.75, 0.17
+"""Shares of the bytes for transitions and actions; the rest is for edits of policies and what pods got."""
 _STRATEGIES: Mapping[str, int] = {name: number for number, name in enumerate(STRATEGIES)}
 _AT_ONCE = 500
 """Records made in one step, in about a millisecond."""
@@ -122,11 +123,18 @@ class History:
     """Records within `size` bytes. Times are Unix seconds. `actions`: the kinds of what the evaluator does."""
 
     def __init__(self, size: int, age: float, actions: Iterable[str] = ActionKind) -> None:
+        actions = tuple(actions)
         self.kinds = kinds_with(actions)
         self._codes = {kind: number for number, kind in enumerate(self.kinds)}
-        self.transitions = Ring(int(_TRANSITIONS * size), self.kinds)
+        of_transitions, of_actions = (int(share * size) for share in (_TRANSITIONS, _ACTIONS))
+        self.transitions = Ring(of_transitions, self.kinds)
         """Those of nodes seen in decisions."""
-        self._others = Ring(size - int(_TRANSITIONS * size), self.kinds)
+        self.actions = Ring(of_actions, self.kinds)
+        self._others = Ring(size - of_transitions - of_actions, self.kinds)
+        self._rings = (self.transitions, self.actions, self._others)
+        self._by_kind = dict.fromkeys(self.kinds, self._others)
+        self._by_kind |= dict.fromkeys(TRANSITIONS, self.transitions)
+        self._by_kind |= dict.fromkeys(actions, self.actions)
         self._age = age
         self.recorder = uuid.uuid4().hex[:12]
         """Of this process: numbers of records are its own."""
@@ -138,17 +146,17 @@ class History:
     @property
     def size(self) -> int:
         """Bytes of all records."""
-        return self.transitions.size + self._others.size
+        return sum(ring.size for ring in self._rings)
 
     @property
     def count(self) -> int:
         """The number of records."""
-        return self.transitions.count + self._others.count
+        return sum(ring.count for ring in self._rings)
 
     @property
     def dropped(self) -> int:
         """Records that were dropped so far, because of the size or their age."""
-        return self.transitions.dropped + self._others.dropped
+        return sum(ring.dropped for ring in self._rings)
 
     def complete_since(self, started: float) -> float:
         """Return since when every transition is there, given when this process started (Unix seconds)."""
@@ -158,7 +166,7 @@ class History:
         self, changes: Sequence[Transitions], at: float
     ) -> Generator[None, None, None]:
         """Add a record for each node, in steps."""
-        rows: list[tuple[Any, ...]] = []
+        rows: list[PackedRecord] = []
         block = self.transitions.open_block()
         room = min(block.left, _AT_ONCE)
         for found in changes:
@@ -172,12 +180,24 @@ class History:
                     yield
                 self.newest += 1
                 self._of_namespaces[namespace] += 1
-                place, text = block.symbol(node), block.symbol(cause or "")
-                phases = (now, was, why, strategy, observed, False, 0)
-                rows.append((self.newest, at, reading, number, place, 0, text, *phases))
+                rows.append(
+                    PackedRecord(
+                        number=self.newest,
+                        at=at,
+                        reading=reading,
+                        policy=number,
+                        node=block.symbol(node),
+                        text=block.symbol(cause or ""),
+                        kind=now,
+                        was=was,
+                        why=why,
+                        strategy=strategy,
+                        observed=observed,
+                    )
+                )
         self._store(block, rows)
 
-    def _store(self, block: Block, rows: list[tuple[Any, ...]]) -> Block:
+    def _store(self, block: Block, rows: list[PackedRecord]) -> Block:
         """Add the rows to their block, and return the block for further ones."""
         if rows:
             block.add(np.array(rows, RECORD))
@@ -213,28 +233,29 @@ class History:
         restored: bool = False,
     ) -> None:
         """Add one record that is no transition seen in decisions."""
-        block = (self.transitions if kind in TRANSITIONS else self._others).open_block()
-        record = np.zeros(1, RECORD)
-        record["at"], record["kind"], record["reading"] = at, self._codes[kind], np.nan
-        record["policy"] = block.symbol(str(policy) if policy else "")
-        record["node"], record["pod"] = block.symbol(node), block.symbol(pod)
-        record["text"] = block.symbol(text[:_PATH])
-        record["observed"], record["restored"] = observed, restored
-        self._number(record)
+        block = self._by_kind[kind].open_block()
+        self.newest += 1
+        record = PackedRecord(
+            number=self.newest,
+            at=at,
+            policy=block.symbol(str(policy) if policy else ""),
+            node=block.symbol(node),
+            pod=block.symbol(pod),
+            text=block.symbol(text[:_PATH]),
+            kind=self._codes[kind],
+            observed=observed,
+            restored=restored,
+        )
         namespaces = {policy.namespace} if policy else set()
         namespaces |= {pod.partition("/")[0]} if pod else set()
         if len(namespaces) == 1:
             self._of_namespaces.update(namespaces)
-        block.add(record)
+        block.add(np.array([record], RECORD))
 
     def forget(self, now: float) -> None:
         """Drop records that are too old."""
-        for ring in (self.transitions, self._others):
+        for ring in self._rings:
             ring.forget(now - self._age)
-
-    def _number(self, records: Records) -> None:
-        records["number"] = np.arange(self.newest + 1, self.newest + 1 + len(records))
-        self.newest += len(records)
 
     def newest_of(self, namespace: str) -> int:
         """Return how many records of a namespace there were so far: the own number of the newest; of all without one."""
@@ -244,7 +265,7 @@ class History:
         """Return the numbers of a namespace's records, in steps of one block."""
         newest, last, query = self.newest_of(namespace), self.newest, Query(namespace=namespace)
         found = [np.zeros(0, np.uint64)]
-        for ring in (self.transitions, self._others):
+        for ring in self._rings:
             for block in ring.newest_first():
                 found.append(query.matching(block)["number"].copy())
                 yield
@@ -253,12 +274,11 @@ class History:
 
     def newest_first(self, query: Query = ALL) -> Iterator[Entry | None]:
         """Yield the records of a query, the newest first, and None between steps."""
-        rings = (self.transitions, self._others)
-        return heapq.merge(*(_entries(ring, query) for ring in rings), key=_order)
+        return heapq.merge(*(_entries(ring, query) for ring in self._rings), key=_order)
 
     def matching(self, query: Query) -> Iterator[int]:
         """Yield the number of records of a query by block."""
-        for ring in (self.transitions, self._others):
+        for ring in self._rings:
             for block in ring.newest_first():
                 yield len(query.matching(block))
 

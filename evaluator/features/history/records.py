@@ -3,11 +3,12 @@
 A ring holds blocks of records. A full block keeps its names as a list; without the oldest block, its names are free too.
 """
 
+import math
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum, StrEnum
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -72,25 +73,35 @@ class Cause(NamedTuple):
 Symbol = str | Cause
 """What records mention by number."""
 
+
+class PackedRecord(NamedTuple):
+    """One record as it is stored; the annotations are the types of the array's fields."""
+
+    number: Annotated[int, "u8"]
+    """In the order of all records."""
+    at: Annotated[float, "f8"]
+    """Unix seconds."""
+    reading: Annotated[float, "f8"] = math.nan
+    policy: Annotated[int, "u4"] = 0
+    """The number of a symbol, 0 for none; so are the next three."""
+    node: Annotated[int, "u4"] = 0
+    pod: Annotated[int, "u4"] = 0
+    text: Annotated[int, "u4"] = 0
+    kind: Annotated[int, "u1"] = 0
+    was: Annotated[int, "u1"] = 0
+    why: Annotated[int, "u1"] = 0
+    strategy: Annotated[int, "u1"] = 0
+    observed: Annotated[bool, "?"] = False
+    restored: Annotated[bool, "?"] = False
+
+
 RECORD = np.dtype(
     [
-        ("number", "u8"),
-        ("at", "f8"),
-        ("reading", "f8"),
-        ("policy", "u4"),
-        ("node", "u4"),
-        ("pod", "u4"),
-        ("text", "u4"),
-        ("kind", "u1"),
-        ("was", "u1"),
-        ("why", "u1"),
-        ("strategy", "u1"),
-        ("observed", "?"),
-        ("restored", "?"),
-        ("rest", "u2"),
-    ]
+        (name, hint.__metadata__[0])
+        for name, hint in get_type_hints(PackedRecord, include_extras=True).items()
+    ],
+    align=True,
 )
-"""`number`: in the order of all records. `at`: Unix seconds. `policy`, `node`, `pod` and `text`: numbers of symbols, 0 for none."""
 Records = npt.NDArray[Any]
 """Shape (records,), of RECORD."""
 

@@ -108,6 +108,16 @@ def test_storm_of_flapping_nodes_stays_within_the_bound_and_drops_no_action(poli
     ]
 
 
+def test_flood_of_placed_pods_drops_no_action():
+    """5,000 pods a minute are normal at a rollout; what was evicted last night must stay."""
+    history = History(1 << 20, AGE, KINDS)
+    history.add("evicted", 0.0, pod="ns/web", text="m GreaterThan 5")
+    for number in range(20_000):
+        history.add(Kind.PLACED, 1.0, node="node-a", pod=f"ns/pod-{number:040d}")
+    assert history.dropped > 10_000
+    assert [one["pod"] for one in read(history, kinds=frozenset({"evicted"}))] == ["ns/web"]
+
+
 @alone
 def test_names_of_all_kinds_of_objects_stay_within_the_bound():
     """New pods all the time, with long names and texts."""
