@@ -3,17 +3,18 @@
 import heapq
 import uuid
 from collections import Counter
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from evaluator.core.guard import UNGUARDED, Guard
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.signals import Acted, ActionKind
-from evaluator.features.history.plan import Edit, Transitions
+from evaluator.features.history.plan import Edit, Transition, Transitions
 from evaluator.features.history.records import (
-    RECORD,
     STRATEGIES,
     TRANSITIONS,
     Block,
@@ -28,7 +29,7 @@ from evaluator.features.history.records import (
 _TRANSITIONS, _ACTIONS = 0.75, 0.17
 """Shares of the bytes for transitions and actions; the rest is for edits of policies and what pods got."""
 _STRATEGIES: Mapping[str, int] = {name: number for number, name in enumerate(STRATEGIES)}
-_AT_ONCE = 500
+_AT_ONCE = 250
 """Records made in one step, in about a millisecond."""
 _PATH = 1_000
 """Characters kept of a text."""
@@ -163,46 +164,37 @@ class History:
         return max(started, self.transitions.oldest) if self.transitions.dropped else started
 
     def add_transitions(
-        self, changes: Sequence[Transitions], at: float
-    ) -> Generator[None, None, None]:
-        """Add a record for each node, in steps."""
-        rows: list[PackedRecord] = []
-        block = self.transitions.open_block()
-        room = min(block.left, _AT_ONCE)
+        self, changes: Iterable[Transitions], at: float, guard: Guard = UNGUARDED
+    ) -> Iterator[None]:
+        """Add a record for each node, in steps. `guard` takes what the record of one raises."""
+        count = 0
         for found in changes:
-            policy, observed = str(found.policy.key), found.policy.observed
-            namespace = found.policy.key.namespace
-            strategy, number = _STRATEGIES[found.strategy], block.symbol(policy)
-            for node, was, now, why, cause, reading in found.moves:
-                if len(rows) == room:
-                    block = self._store(block, rows)
-                    room, number = min(block.left, _AT_ONCE), block.symbol(policy)
+            policy = str(found.policy.key)
+            for move in found.moves:
+                about = f"transition of {move.node} in {policy}"
+                guard.run(about, partial(self._add_transition, found, policy, move, at), None)
+                count += 1
+                if count % _AT_ONCE == 0:
                     yield
-                self.newest += 1
-                self._of_namespaces[namespace] += 1
-                rows.append(
-                    PackedRecord(
-                        number=self.newest,
-                        at=at,
-                        reading=reading,
-                        policy=number,
-                        node=block.symbol(node),
-                        text=block.symbol(cause or ""),
-                        kind=now,
-                        was=was,
-                        why=why,
-                        strategy=strategy,
-                        observed=observed,
-                    )
-                )
-        self._store(block, rows)
 
-    def _store(self, block: Block, rows: list[PackedRecord]) -> Block:
-        """Add the rows to their block, and return the block for further ones."""
-        if rows:
-            block.add(np.array(rows, RECORD))
-            rows.clear()
-        return self.transitions.open_block()
+    def _add_transition(self, found: Transitions, policy: str, move: Transition, at: float) -> None:
+        block = self.transitions.open_block()
+        record = PackedRecord(
+            number=self.newest + 1,
+            at=at,
+            reading=move.reading,
+            policy=block.symbol(policy),
+            node=block.symbol(move.node),
+            text=block.symbol(move.cause or ""),
+            kind=move.now,
+            was=move.was,
+            why=move.why,
+            strategy=_STRATEGIES[found.strategy],
+            observed=found.policy.observed,
+        )
+        block.add(record)
+        self.newest += 1
+        self._of_namespaces[found.policy.key.namespace] += 1
 
     def add_edit(self, edit: Edit, at: float) -> None:
         """Add a record of a policy's edit."""
@@ -234,9 +226,8 @@ class History:
     ) -> None:
         """Add one record that is no transition seen in decisions."""
         block = self._by_kind[kind].open_block()
-        self.newest += 1
         record = PackedRecord(
-            number=self.newest,
+            number=self.newest + 1,
             at=at,
             policy=block.symbol(str(policy) if policy else ""),
             node=block.symbol(node),
@@ -246,11 +237,12 @@ class History:
             observed=observed,
             restored=restored,
         )
+        block.add(record)
+        self.newest += 1
         namespaces = {policy.namespace} if policy else set()
         namespaces |= {pod.partition("/")[0]} if pod else set()
         if len(namespaces) == 1:
             self._of_namespaces.update(namespaces)
-        block.add(np.array([record], RECORD))
 
     def forget(self, now: float) -> None:
         """Drop records that are too old."""

@@ -4,6 +4,7 @@ and cost a comparison of identities.
 
 import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -94,9 +95,9 @@ def changes(
 ) -> Iterator[Change | None]:
     """Yield what changed, and None between the steps of one policy's strategy. `cause_of`: of readings, such as their devices.
 
-    `guard` takes what the comparison of one policy raises.
+    `guard` takes what the comparison of one policy, or the cause of one reading, raises.
     """
-    over = _Compared(before.table, after.table, causes, cause_of)
+    over = _Compared(before.table, after.table, causes, cause_of, guard)
     for key in sorted(before.policies.keys() - after.policies.keys()):
         gone = before.policies[key]
         yield Edit(gone.policy, "deleted")
@@ -145,11 +146,17 @@ class _Compared:
     """Compares strategies over the nodes of two decisions."""
 
     def __init__(
-        self, before: MetricTable, after: MetricTable, causes: Causes, cause_of: CauseOf
+        self,
+        before: MetricTable,
+        after: MetricTable,
+        causes: Causes,
+        cause_of: CauseOf,
+        guard: Guard,
     ) -> None:
         self._before, self._after = before, after
         self._causes = causes
         self._cause_of = cause_of
+        self._guard = guard
         self.same_nodes = before.nodes is after.nodes
         self._forward = Reindex(before.nodes, after.nodes)
         self._backward = Reindex(after.nodes, before.nodes)
@@ -269,7 +276,9 @@ class _Compared:
 
     def _with_origin(self, cause: Cause, position: int) -> Cause:
         """Return the cause with what the reading of the node at a position comes from."""
-        origin = cause_at(self._after, cause.metric, position, self._cause_of)
+        about = f"cause of {cause.metric} on {self._after.nodes[position]}"
+        look_up = partial(cause_at, self._after, cause.metric, position, self._cause_of)
+        origin = self._guard.run(about, look_up, "")
         return cause._replace(comes_from=origin) if origin else cause
 
     def ended(

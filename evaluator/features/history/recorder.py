@@ -214,20 +214,16 @@ class Recorder:
             else:
                 yield
             if moved and len(moved) + len(moved[-1].moves) > _TOGETHER:
-                yield from self._moved(moved, at)
+                yield from self._history.add_transitions(moved, at, self._part)
                 moved.clear()
                 yield
-        yield from self._moved(moved, at)
+        yield from self._history.add_transitions(moved, at, self._part)
         yield
         self._history.forget(self._wall())
         self._metrics.size.set(self._history.size + self._series.size)
         self._metrics.records.set(self._history.count)
         self._metrics.dropped.inc(self._history.dropped - self._dropped)
         self._dropped = self._history.dropped
-
-    def _moved(self, moved: list[Transitions], at: float) -> Iterator[None]:
-        """Record some transitions; they alone are left out if that raises."""
-        yield from self._part.steps("transitions", self._history.add_transitions(moved, at))
 
     async def sample(self) -> None:
         """Sample the readings of the newest decisions every few seconds, until cancelled."""

@@ -160,11 +160,10 @@ class Block:
         except ValueError:
             return None
 
-    def add(self, records: Records) -> None:
-        """Add records, at most `left`."""
-        end = self._count + len(records)
-        self._records[self._count : end] = records
-        self._count = end
+    def add(self, record: PackedRecord) -> None:
+        """Add a record; there must be room."""
+        self._records[self._count] = record
+        self._count += 1
 
     def seal(self) -> None:
         """Free what only adding needs."""

@@ -2,11 +2,13 @@
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 from structlog.testing import capture_logs
 
+from evaluator.core.isolation import Isolation
 from evaluator.core.loop.followers import log_changes
 from evaluator.core.policy.decide import Decisions, decide
 from evaluator.core.policy.durations import Phase
@@ -61,14 +63,16 @@ steps = st.tuples(
 class Evaluator:
     """Decides like an evaluator, with its history and what its decision log says."""
 
-    def __init__(self, store, cause_of=no_cause):
+    def __init__(self, store, cause_of=no_cause, part=None):
         self.store = store
         self.before = Decisions()
         self.now = 0.0
         self.history = History(1 << 20, age=math.inf)
         metrics = HistoryMetrics(CollectorRegistry())
         clock = {"clock": lambda: self.now, "wall": lambda: self.now}
-        self.recorder = Recorder(self.history, Series(1 << 20), metrics, cause_of=cause_of, **clock)
+        self.recorder = Recorder(
+            self.history, Series(1 << 20), metrics, cause_of=cause_of, part=part, **clock
+        )
         self.violating = set()
 
     def decide(self, policies, nodes, now):
@@ -194,3 +198,34 @@ def test_violation_names_the_device_and_its_end_only_the_rule(parsed, rule):
         ("cleared", "node-a", None),
         ("cleared", "node-b", None),
     ]
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_odd_transition_costs_itself(parsed, rule, recorded):
+    """`recorded`: what it comes from raises, so the record lacks that; otherwise the record itself cannot be made."""
+    errors = Counter("errors", "", ["part"], registry=CollectorRegistry())
+    store = Store(stale_after=15.0, started=0.0)
+    store.subscribe(["m"])
+    nodes = [f"node-{number:03}" for number in range(100)]
+
+    def cause_of(_metric, node, _source):
+        if node != "node-042":
+            return "gpu: UUID=GPU-1"
+        return 1 / 0 if recorded else ["unhashable"]
+
+    evaluator = Evaluator(store, cause_of, Isolation(errors).part("history"))
+    policies = [parsed("demo", dontschedule=[rule("m GreaterThan 5")])]
+    for node in nodes:
+        store.report(node, Delta({"m": 9.0}), 0.0)
+    with capture_logs() as lines:
+        evaluator.decide(policies, nodes, 0.0)
+    records = [one.fields for one in evaluator.history.newest_first() if one]
+    causes = {one["node"]: one.get("cause") for one in records if "node" in one}
+    expected = dict.fromkeys(nodes, "gpu: UUID=GPU-1")
+    assert causes == {node: text for node, text in expected.items() if node != "node-042"} | (
+        {"node-042": None} if recorded else {}
+    )
+    assert [one["number"] for one in records] == [*range(len(records), 0, -1)]
+    assert errors.labels("history")._value.get() == 1
+    (line,) = [line for line in lines if line["event"].startswith("internal error")]
+    assert "node-042" in line["about"]
