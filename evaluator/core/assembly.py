@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from weakref import WeakValueDictionary
 
@@ -14,6 +15,7 @@ from evaluator.core.isolation import Isolation
 from evaluator.core.kube import resources
 from evaluator.core.kube.client import Kube
 from evaluator.core.kube.connection import own_namespace
+from evaluator.core.kube.reflector import Reflector
 from evaluator.core.kube.watches import AllPods, Watches, decode_policy
 from evaluator.core.leader.elector import Leader
 from evaluator.core.leader.lease import LeaseTimings
@@ -64,7 +66,7 @@ class Core:
         self.signals = Signals(self.isolation.part)
         self.contributions = Contributions()
         self.cluster = ClusterCache(stale_after=options.cluster_stale_after, signals=self.signals)
-        self.vocabulary = vocabulary
+        self.vocabulary = replace(vocabulary, conceals=options.ops_authorize)
         self.watches = Watches(
             api, self.cluster, self.metrics, stale_after=options.cluster_stale_after
         )
@@ -239,24 +241,33 @@ class Core:
             )
         return AgentPort(server, options.agent_port, certificate, self.port_restarts)
 
-    def loops(self) -> list[Loop]:
-        """Return the loops of the core. Without leader election, this replica may write from now on."""
-        state, watch = self.cluster, self.watches.reflector
+    def _policy_reflector(self) -> Reflector[Policy]:
+        policies = self.cluster.policies
         decode = partial(
             decode_policy,
             observe=self.options.observe,
             vocabulary=self.vocabulary,
             known=WeakValueDictionary(),
-            policies=state.policies.objects,
+            policies=policies.objects,
         )
-        policies_lost = partial(state.policies.mark_unserved, resources.POLICIES.unserved)
+        return self.watches.reflector(
+            resources.POLICIES,
+            lambda raw: self._as_stopped(decode(raw)),
+            policies,
+            partial(policies.mark_unserved, resources.POLICIES.unserved),
+        )
+
+    def loops(self) -> list[Loop]:
+        """Return the loops of the core. Without leader election, this replica may write from now on."""
+        state, watch = self.cluster, self.watches.reflector
+
+        async def watch_policies() -> None:
+            """Watch the policies, once it is known how to read them."""
+            self.vocabulary = await self.contributions.words(self.vocabulary)
+            await self._policy_reflector().run()
+
         loops = [
-            watch(
-                resources.POLICIES,
-                lambda raw: self._as_stopped(decode(raw)),
-                state.policies,
-                policies_lost,
-            ).run,
+            watch_policies,
             watch(resources.NODES, decode_node, state.nodes).run,
             watch(resources.LINKED_PODS, decode_pod, state.pods).run,
             self.loop.run,

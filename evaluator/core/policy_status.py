@@ -54,11 +54,13 @@ class PolicyPart:
     """What a feature adds to the status and the Events of a policy.
 
     `problems` are constant sentences, each also an Event; the text of `varying_problems` names nodes or readings, so one
-    Event stands for all of them. `episodes`: whether each is going on.
+    Event stands for all of them. `warnings`: constant sentences about valid parts, each also an Event. `episodes`: whether
+    each is going on.
     """
 
     problems: tuple[str, ...] = ()
     varying_problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
     conditions: tuple[PolicyCondition, ...] = ()
     episodes: Mapping[Episode, bool] = field(default_factory=dict)
 

@@ -3,7 +3,7 @@
 `Contributions` has the values of all features, for those that show, report or enforce them.
 """
 
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +16,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.stops import NO_STOPS, Stops, StopsNow
+from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.policy_status import Effects, PolicyPart
 from evaluator.core.protocol import Args, ForPod
 from evaluator.core.signals import ActionKind, Reaction
@@ -39,6 +40,8 @@ class Wired:
     """What the feature does at signals."""
     decides: Sequence[DecisionParts] = ()
     """What it adds to decisions."""
+    words: Callable[[Vocabulary], Awaitable[Vocabulary]] | None = None
+    """Returns the words of policies as the cluster decides them; awaited before policies are read."""
     scheduler_routes: Sequence[RouteGroup] = ()
     """On kube-scheduler's port."""
     ops_routes: Mapping[str, Route] = field(default_factory=dict)
@@ -84,6 +87,13 @@ class Contributions:
             raise ValueError("two features cannot stop policies")
         self._stops = wired.stops or self._stops
         self._wired.append(wired)
+
+    async def words(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Return the words of policies with what features read of them in the cluster."""
+        for wired in self._wired:
+            if wired.words is not None:
+                vocabulary = await wired.words(vocabulary)
+        return vocabulary
 
     def stops(self) -> Stops:
         """Return what is stopped."""

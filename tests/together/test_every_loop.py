@@ -233,7 +233,7 @@ async def build(api, connect, tmp_path, monkeypatch, authority):
 
 CASES = [
     # loop, what raises where it is about the odd object
-    ("core: Reflector", parse, "parse"),
+    ("core: watch_policies", parse, "parse"),
     ("core: Reflector", ClusterCache, "_node_fields_changed"),
     ("core: Reflector", ClusterCache, "_pod_changed"),
     ("core: Reflector", PodCache, "_changed"),
@@ -283,6 +283,7 @@ ONCE = [
     # loop, what raises a few times, whatever it is about
     ("core: Reflector", Kube, "list_page"),
     ("core: Leader", Kube, "read_lease"),
+    ("core: watch_policies", Kube, "write_lease"),
     ("core: return_unused", STATM, "read_text"),
     ("stop: Reflector", Kube, "watch"),
     ("custom_metrics: CustomMetricsPort", Kube, "list_page"),

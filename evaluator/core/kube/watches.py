@@ -35,11 +35,12 @@ def _ignore() -> None:
     """Do nothing: the kind is always served."""
 
 
-class _PolicyMeta(msgspec.Struct):
+class _PolicyMeta(msgspec.Struct, rename="camel"):
     name: str
     namespace: str = ""
     uid: str = ""
     generation: int = 0
+    creation_timestamp: str = ""
     annotations: dict[str, str] | None = None
     labels: dict[str, str] | None = None
 
@@ -70,7 +71,7 @@ def decode_policy(
     """
     known = {} if known is None else known
     found = _decode_policy_object(raw)
-    obj: dict[str, Any] = {"metadata": msgspec.structs.asdict(found.metadata)}
+    obj: dict[str, Any] = {"metadata": msgspec.to_builtins(found.metadata)}
     if len(found.status) <= parse.MOST_BYTES:
         obj["status"] = msgspec.json.decode(found.status)
     before = policies.get(PolicyKey(found.metadata.namespace, found.metadata.name))

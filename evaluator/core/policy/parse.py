@@ -4,6 +4,7 @@ Parsing never fails as a whole: invalid parts become problems in the policy's st
 resource is Telemetry Aware Scheduling's, `telemetry.intel.com/v1alpha1`.
 """
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -33,7 +34,13 @@ from evaluator.core.policy.types import (
     parse_options,
     parse_target,
 )
-from evaluator.core.policy.vocabulary import ACTIONS, NO_FEATURES, Vocabulary, parse_actions
+from evaluator.core.policy.vocabulary import (
+    ACTIONS,
+    NO_FEATURES,
+    ReadPolicyMetric,
+    Vocabulary,
+    parse_actions,
+)
 from evaluator.core.readings.node_conditions import PREFIX as CONDITION_PREFIX
 from evaluator.core.readings.node_conditions import metric_of
 from evaluator.core.readings.peer_metrics import (
@@ -45,6 +52,7 @@ from evaluator.core.readings.peer_metrics import (
     PeerKind,
     PeerMetric,
 )
+from plimsoll import rfc3339
 from plimsoll.text import one_line, shown
 
 MOST_RULES = 100
@@ -113,7 +121,8 @@ def parse(
             problems.append(f"strategy {shown(name)} is unknown (one of {known}): left out")
             continue
         try:
-            strategies[strategy] = _Reader(key, strategy, problems, vocabulary, groups).read(body)
+            reader = _Reader(key, strategy, problems, vocabulary, groups, _created(meta))
+            strategies[strategy] = reader.read(body)
         except _FlawError as flaw:
             problems.append(f"{name}: {flaw}: the strategy is not enforced")
     actions = parse_actions(
@@ -154,6 +163,13 @@ def _understood(
     meta = obj["metadata"]
     past = annotations.past(before, meta.get("uid", ""), status_of(obj))
     return annotations.understand(meta, declared_annotations(vocabulary), past)
+
+
+def _created(meta: Mapping[str, Any]) -> float:
+    """Return when an object was created (Unix seconds); before all times if that is unknown, as of a manifest."""
+    text = meta.get("creationTimestamp")
+    at = rfc3339.parse_or_none(text) if isinstance(text, str) else None
+    return -math.inf if at is None else at
 
 
 def status_of(obj: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -305,6 +321,7 @@ class _Reader:
         problems: list[str],
         vocabulary: Vocabulary,
         groups: _PeerGroups,
+        created: float,
     ) -> None:
         self._policy, self._namespace = policy.name, policy.namespace
         self._name = name
@@ -312,6 +329,7 @@ class _Reader:
         self._problems = problems
         self._vocabulary = vocabulary
         self._groups = groups
+        self._created = created
         self._label_texts = _MOST_LABEL_TEXTS
         """Remaining number of labels that may be read."""
 
@@ -369,12 +387,11 @@ class _Reader:
         written, options = body.get("target"), _options(body, common)
         target = _target(written)
         per_pod = named["base"] in self._vocabulary.derived
-        of_policy = self._vocabulary.qualified(named["base"], self._namespace)
-        if of_policy and (refused := self._vocabulary.refused(of_policy, self._namespace)):
-            raise _FlawError(refused)
-        base = metric = of_policy or named["base"]
+        of_policy = self._of_policy(named["base"])
+        metric, visible = of_policy or (named["base"], named["base"])
         if named["kind"]:
-            metric = self._peer_metric(base, PeerKind(named["kind"]))
+            kind = PeerKind(named["kind"])
+            metric, visible = self._peer_metric(metric, kind), self._peer_metric(visible, kind)
             options = self._ignoring_missing(where, metric, options)
         elif per_pod and self._row.per_pod:
             options = self._untimed(where, metric, options)
@@ -385,9 +402,16 @@ class _Reader:
             self._labels(where, body.get("labels")) if self._row.sets_labels else (),
             options,
             written if isinstance(written, str) else "",
-            per_pod or bool(of_policy),
+            per_pod or of_policy is not None,
             per_pod,
+            visible if visible != metric else "",
         )
+
+    def _of_policy(self, metric: str) -> ReadPolicyMetric | None:
+        try:
+            return self._vocabulary.read(metric, self._namespace, self._created)
+        except ValueError as error:
+            raise _FlawError(str(error)) from error
 
     def _peer_metric(self, base: str, kind: PeerKind) -> str:
         """Return the name of a peer metric's column."""

@@ -87,6 +87,8 @@ class Rule:
     """Whether a feature computes the metric or its base (`Vocabulary.derived`, `Vocabulary.of_policies`)."""
     per_pod: bool = False
     """Whether it does so for a node and a pod."""
+    shown: str = ""
+    """The metric whose values pages show instead, of a metric that they conceal; empty for others."""
 
     @property
     def base(self) -> str:
@@ -286,6 +288,11 @@ class Policy:
     def measured_metrics(self) -> frozenset[str]:
         """The metrics that sources of readings provide."""
         return self.base_metrics - self.derived_metrics
+
+    @cached_property
+    def shown(self) -> Mapping[str, str]:
+        """For each of `metrics`, the one whose values pages show."""
+        return {rule.metric: rule.shown or rule.metric for rule in self.rules}
 
     @cached_property
     def per_pod_metrics(self) -> frozenset[str]:

@@ -3,8 +3,10 @@
 Actions on nodes are annotations, and not fields of the spec: TAS's own CRD prunes fields that it does not know.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import COMPLIANCE
@@ -33,24 +35,46 @@ class NodeActions:
     annotations: tuple[str, ...] = ()
 
 
+IF_PUBLIC = "{public}"
+"""Ends the name of the column that has a metric about a policy only while that policy makes it public."""
+PUBLIC = "public"
+"""The value of the annotation that makes it public."""
+
+
+class ReadPolicyMetric(NamedTuple):
+    """How a rule reads a metric about a policy. `column`: what it compares; `shown`: the column whose values pages show."""
+
+    column: str
+    shown: str
+
+
 @dataclass(frozen=True, slots=True)
 class PolicyMetric:
     """A metric that a feature computes for a node and a policy.
 
     `<prefix><policy>` is about one of the same namespace, `<prefix><namespace>_<policy>` about any. `needs`: the annotation
-    without which a policy has no such metric. `closed`: why policies of other namespaces may not read it; empty if they may.
+    without which a policy has no such metric. `public`: the annotation that opens it to policies of all namespaces. `closed`:
+    why policies of other namespaces may not read it; empty if they may. `since`: policies of other namespaces that were
+    created after this time (Unix seconds) read it only while it is public.
     """
 
     prefix: str
     needs: str
+    public: str
     closed: str = ""
+    since: float = math.inf
 
     def policy_of(self, metric: str) -> PolicyKey | None:
         """Return the policy that a qualified metric is about. Names in Kubernetes have no `_`."""
         if not metric.startswith(self.prefix):
             return None
-        namespace, _, name = metric.removeprefix(self.prefix).partition("_")
+        about = metric.removeprefix(self.prefix).removesuffix(IF_PUBLIC)
+        namespace, _, name = about.partition("_")
         return PolicyKey(namespace, name)
+
+    def is_public(self, policy: Policy | None) -> bool:
+        """Return whether a policy opens its metric to all namespaces; None: the policy does not exist."""
+        return policy is not None and policy.annotations.get(self.public) == PUBLIC
 
     def lacking(self, key: PolicyKey, policy: Policy | None) -> Iterator[str]:
         """Yield why there is no such metric about a policy; None: the policy does not exist."""
@@ -68,33 +92,53 @@ class Vocabulary:
 
     `derived`: metrics that a feature computes for a node and a pod. They are not requested from sources, and are
     compared for each pod where kube-scheduler asks about one. `actions`: the table of actions on nodes. `of_policies`:
-    metrics about a node and a policy.
+    metrics about a node and a policy. `conceals`: the pages of a policy do not show such metrics of other namespaces, unless
+    they are public.
     """
 
     derived: frozenset[str] = frozenset()
     actions: tuple[NodeActions, ...] = ()
     of_policies: tuple[PolicyMetric, ...] = ()
+    conceals: bool = False
 
     @property
     def annotations(self) -> frozenset[str]:
         """The keys of annotations that features read."""
         return frozenset(key for row in self.actions for key in row.annotations)
 
-    def qualified(self, metric: str, namespace: str) -> str:
-        """Return the name of a metric about a policy with its namespace; empty for any other metric."""
-        for row in self.of_policies:
-            if metric.startswith(row.prefix):
-                policy = metric.removeprefix(row.prefix)
-                return metric if "_" in policy else f"{row.prefix}{namespace}_{policy}"
-        return ""
+    def read(self, metric: str, namespace: str, created: float) -> ReadPolicyMetric | None:
+        """Return how a policy of a namespace, created at a time (Unix seconds), reads a metric; None for one about no policy.
 
-    def refused(self, metric: str, namespace: str) -> str:
-        """Return why a policy of a namespace may not read a qualified metric, whether or not there is one; empty if it may."""
-        for row in self.of_policies:
-            key = row.policy_of(metric)
-            if row.closed and key is not None and key.namespace != namespace:
-                return f"{metric}: {row.closed}"
-        return ""
+        Raises ValueError if it may not, whether or not there is such a metric; the message is for its author.
+        """
+        row = next((row for row in self.of_policies if metric.startswith(row.prefix)), None)
+        if row is None:
+            return None
+        policy = metric.removeprefix(row.prefix)
+        if "_" not in policy:
+            metric = f"{row.prefix}{namespace}_{policy}"
+        if metric.startswith(f"{row.prefix}{namespace}_"):
+            return ReadPolicyMetric(metric, metric)
+        if row.closed:
+            raise ValueError(f"{metric}: {row.closed}")
+        if_public = f"{metric}{IF_PUBLIC}"
+        column = if_public if created > row.since else metric
+        return ReadPolicyMetric(column, if_public if self.conceals else column)
+
+    def unshared(
+        self, policy: Policy, policies: Mapping[PolicyKey, Policy]
+    ) -> Iterator[tuple[str, PolicyKey, PolicyMetric]]:
+        """Yield the metrics of other namespaces that a policy uses although they are not public, or do not exist.
+
+        `policies`: those that exist.
+        """
+        for metric in sorted(policy.derived_metrics):
+            for row in self.of_policies:
+                key = row.policy_of(metric)
+                if key is None or key.namespace == policy.key.namespace or IF_PUBLIC in metric:
+                    continue
+                if not row.is_public(policies.get(key)):
+                    yield metric, key, row
 
     def never_computed(
         self, metrics: Iterable[str], policies: Mapping[PolicyKey, Policy]

@@ -369,7 +369,7 @@ def _why(state: StrategyState, positions: Positions, which: Positions, nodes: No
 
 
 def _causes(rules: tuple[Rule, ...]) -> tuple[Cause, ...]:
-    return tuple(Cause(rule.metric, rule.target, str(rule)) for rule in rules)
+    return tuple(Cause(rule.shown or rule.metric, rule.target, str(rule)) for rule in rules)
 
 
 def _transitions(

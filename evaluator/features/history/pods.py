@@ -221,7 +221,7 @@ def _first_refused(answer: _Answer) -> str:
     if state is None or position is None or not state.found.violated[position]:
         return f"{node} {reason}"
     rule = state.rules[int(state.found.per_rule[position].argmax())]
-    value = _reading(answer.table, rule.metric, node)
+    value = _reading(answer.table, rule.shown or rule.metric, node)
     shown = "no reading" if value is None else readable(rule.metric, value, rule.target)
     return f"{node} {reason} ({shown})"
 
@@ -245,11 +245,13 @@ def _answered(answer: _Answer) -> bytes:
 
 
 def _ranked(answer: _Answer, best: NodeScores) -> bytes:
-    strategy = answer.decision.policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
+    policy = answer.decision.policy
+    strategy = policy.strategies.get(StrategyName.SCHEDULEONMETRIC)
     metric = strategy.rules[0].metric if strategy and strategy.rules else ""
+    concealed = bool(metric) and policy.shown[metric] != metric
     ranked = [
         RankedNode(node, score, _reading(answer.table, metric, node))
-        for node, score in best.pairs()
+        for node, score in (() if concealed else best.pairs())
     ]
     return msgspec.json.encode(RankedFields(metric, ranked))
 
@@ -263,7 +265,8 @@ def _readings(decision: Decision, table: MetricTable, node: str) -> dict[str, Nu
         if name in decision.policy.strategies
         for rule in decision.policy.strategies[name].rules
     )
-    return {metric: _reading(table, metric, node) for metric in sorted(set(used))}
+    visible = decision.policy.shown
+    return {metric: _reading(table, visible[metric], node) for metric in sorted(set(used))}
 
 
 def _reading(table: MetricTable, metric: str, node: str) -> Number:

@@ -1,5 +1,5 @@
-"""The annotations of a policy about its memory: `plimsoll.io/memory`, the half-life, `plimsoll.io/flapping` and
-`plimsoll.io/memory-observed`.
+"""The annotations of a policy about its memory: `plimsoll.io/memory`, the half-life, `plimsoll.io/flapping`,
+`plimsoll.io/memory-observed` and `plimsoll.io/score`.
 """
 
 import math
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
 from evaluator.core.policy.types import ActionPart, Policy
-from evaluator.core.policy.vocabulary import NodeActions
+from evaluator.core.policy.vocabulary import PUBLIC, NodeActions
 from evaluator.features.memory.scores import ANNOTATION
 from plimsoll.durations import format_duration
 from plimsoll.text import shown
@@ -20,6 +20,8 @@ OFF = "off"
 OBSERVED = "plimsoll.io/memory-observed"
 COUNT = "count"
 """Its one value: violations of the policy count while it is only observed."""
+SCORE = "plimsoll.io/score"
+"""Its one value is `public`: policies of all namespaces may read the score."""
 FLAPPING_ABOVE = 3.0
 """The score above which a node flaps, by default: its fourth violation in a short time."""
 SHORTEST, LONGEST = 3600.0, 3650 * 86400.0
@@ -99,12 +101,18 @@ def parse(
         problems.append(
             f"annotation {OBSERVED}: {shown(observed)} is not {COUNT}: nothing is counted while the policy is observed"
         )
-    if observed is not None and half_life is None:
-        problems.append(f"annotation {OBSERVED}: it needs {ANNOTATION}, which keeps the score")
+    score = annotations.get(SCORE)
+    if score is not None and score != PUBLIC:
+        problems.append(
+            f"annotation {SCORE}: {shown(score)} is not {PUBLIC}: other namespaces do not read the score"
+        )
+    for name, value in ((OBSERVED, observed), (SCORE, score)):
+        if value is not None and half_life is None:
+            problems.append(f"annotation {name}: it needs {ANNOTATION}, which keeps the score")
     return Memory(half_life=seconds, flapping_above=level, count_observed=counts)
 
 
-MEMORY = NodeActions((), parse, (ANNOTATION, FLAPPING, OBSERVED))
+MEMORY = NodeActions((), parse, (ANNOTATION, FLAPPING, OBSERVED, SCORE))
 """It has no action that a policy names: the annotation alone switches it on."""
 
 

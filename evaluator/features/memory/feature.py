@@ -21,7 +21,7 @@ from evaluator.core.options import FeatureOptions
 from evaluator.core.pages.part import PagePart
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy.types import Policy
-from evaluator.core.policy.vocabulary import Vocabulary
+from evaluator.core.policy.vocabulary import PUBLIC, PolicyMetric, Vocabulary
 from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart, listed
 from evaluator.core.signals import (
     Decided,
@@ -35,7 +35,7 @@ from evaluator.core.signals import (
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_plan import NodeOperations, Removal
 from evaluator.core.writes.node_writer import while_leading
-from evaluator.features.memory.annotations import MEMORY, Memory
+from evaluator.features.memory.annotations import MEMORY, SCORE, Memory
 from evaluator.features.memory.controller import MemoryMetrics, Transitions, memory_writer
 from evaluator.features.memory.page import (
     PAGES,
@@ -56,6 +56,7 @@ from evaluator.features.memory.readings import (
     remembered,
 )
 from evaluator.features.memory.scores import ANNOTATION, Decaying, Score
+from evaluator.features.memory.since import foreign_scores_since
 from plimsoll import flags, rfc3339
 from plimsoll.flags import option
 
@@ -77,8 +78,17 @@ _SHOWN = 100
 """Nodes of a policy on its page, the highest scores first; the others are counted."""
 
 
+def _no_warnings(_policy: Policy) -> Iterator[str]:
+    """Yield nothing."""
+    yield from ()
+
+
 class MemoryReport:
-    """The parts of statuses and pages. `nodes`: returns how many nodes there are; `wall`: returns Unix time."""
+    """The parts of statuses and pages.
+
+    `nodes`: returns how many nodes there are; `wall`: returns Unix time; `unshared`: yields a warning for each score of another
+    namespace that a policy uses although it is not public.
+    """
 
     def __init__(
         self,
@@ -86,19 +96,22 @@ class MemoryReport:
         flapping: PolicyGauge,
         nodes: Callable[[], int],
         wall: Callable[[], float] = time.time,
+        unshared: Callable[[Policy], Iterator[str]] = _no_warnings,
     ) -> None:
         self._memories = memories
         self._gauge = flapping
         self._nodes = nodes
         self._wall = wall
+        self._unshared = unshared
         self._gauged: set[PolicyKey] = set()
 
     def part(self, decision: Decision) -> PolicyPart:
-        """Return the condition and the Events about flapping nodes of a policy; nothing without a memory."""
+        """Return the condition and the Events about flapping nodes of a policy with a memory, and warnings about scores."""
         policy = decision.policy
+        warnings = tuple(self._unshared(policy))
         memory = policy.actions.part(Memory)
         if not memory.half_life:
-            return PolicyPart()
+            return PolicyPart(warnings=warnings)
         names = self._memories.flapping(policy.key)
         if policy.observed:
             text = f"only observed: no node is held, scores {'count' if memory.count_observed else 'are kept'} and decay"
@@ -109,7 +122,9 @@ class MemoryReport:
         else:
             text = f"{listed(names, self._nodes())} stay in violation: their score is above {memory.flapping_above:g}"
             condition = PolicyCondition(NODES_FLAPPING, "True", "ScoreTooHigh", text)
-        return PolicyPart(conditions=(condition,), episodes={_FLAPPING: bool(names)})
+        return PolicyPart(
+            warnings=warnings, conditions=(condition,), episodes={_FLAPPING: bool(names)}
+        )
 
     def show(self, decided: Decided) -> Iterator[None]:
         """Update the gauge, one policy per step."""
@@ -198,6 +213,7 @@ class _Cluster:
     """What the memory reads of the cluster."""
 
     def __init__(self, core: Core) -> None:
+        self._core = core
         self._cluster = core.cluster
         self._loop: DecisionLoop = core.loop
         self.memories = Memories(self.policies, core.contributions.stops)
@@ -215,8 +231,33 @@ class _Cluster:
         if self.memories.changed(node, self._cluster.nodes.objects.get(node)):
             self._loop.touch()
 
+    async def words(self, vocabulary: Vocabulary) -> Vocabulary:
+        """Return the words of policies, with the time since which they read only public scores of other namespaces."""
+        core = self._core
+        since = await foreign_scores_since(core.api, core.namespace, core.options.lease_name)
+        return _with_scores(vocabulary, since=since)
+
+    def unshared(self, policy: Policy) -> Iterator[str]:
+        """Yield a warning for each score of another namespace that a policy uses although it is not public."""
+        for metric, key, _ in self._core.vocabulary.unshared(policy, self.policies()):
+            yield (
+                f"{metric} is read since this policy is older than the rule that scores of other namespaces are read only if "
+                f"they are public, and there is no policy {key} with the annotation {SCORE}: {PUBLIC}: set it there, or allow "
+                "all scores by --foreignScores=all"
+            )
+
 
 _FOREIGN = "scores of policies of other namespaces are not read (--foreignScores=none)"
+ALL, NONE = "all", "none"
+
+
+def _with_scores(vocabulary: Vocabulary, **changes: Any) -> Vocabulary:
+    """Return the words of policies with changes of the row of scores."""
+    rows: Iterator[PolicyMetric] = (
+        replace(row, **changes) if row.prefix == SCORES.prefix else row
+        for row in vocabulary.of_policies
+    )
+    return replace(vocabulary, of_policies=tuple(rows))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,22 +266,19 @@ class MemoryOptions(FeatureOptions):
 
     foreign_scores: str = option(
         "foreignScores",
-        "all",
-        "whose violation_score_<namespace>_<policy> the rules of a policy may read: of all namespaces, or `none` but its own; a "
-        "refused rule is left out, and says nothing of the other policy",
+        PUBLIC,
+        "whose violation_score_<namespace>_<policy> the rules of a policy may read beside those of its namespace: of policies with "
+        "the annotation plimsoll.io/score: public, of `all`, or of `none`. With `public`, policies that were created before the "
+        "upgrade to this version read all, and their status warns",
         metavar="WHICH",
-        parse=flags.choice("all", "none"),
+        parse=flags.choice(PUBLIC, ALL, NONE),
     )
 
     def words(self, vocabulary: Vocabulary) -> Vocabulary:
         """Return the words of policies with these flags."""
-        if self.foreign_scores == "all":
-            return vocabulary
-        rows = (
-            replace(row, closed=_FOREIGN) if row.prefix == SCORES.prefix else row
-            for row in vocabulary.of_policies
+        return (
+            _with_scores(vocabulary, closed=_FOREIGN) if self.foreign_scores == NONE else vocabulary
         )
-        return replace(vocabulary, of_policies=tuple(rows))
 
 
 def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
@@ -254,7 +292,7 @@ def removals(_options: FeatureOptions, node: Node) -> Iterator[Removal]:
         yield Removal(f"annotation {ANNOTATION}", NodeOperations(meta.name, operations))
 
 
-def wire(core: Core, _options: MemoryOptions) -> Wired:
+def wire(core: Core, options: MemoryOptions) -> Wired:
     """Read scores on every replica; write them while this one leads."""
     metrics = MemoryMetrics(core.metrics.registry)
     cluster = _Cluster(core)
@@ -262,7 +300,13 @@ def wire(core: Core, _options: MemoryOptions) -> Wired:
     epoch = time.time() - time.monotonic()
     transitions = Transitions(core.writes, memories, cause_of=core.causes.cause_of)
     writer = memory_writer(core.writes, transitions, metrics.writes)
-    report = MemoryReport(memories, metrics.flapping_nodes, cluster.nodes)
+    only_public = options.foreign_scores == PUBLIC
+    report = MemoryReport(
+        memories,
+        metrics.flapping_nodes,
+        cluster.nodes,
+        unshared=cluster.unshared if only_public else _no_warnings,
+    )
     parts = DecisionParts(
         layer=partial(WithScores, memories=memories, epoch=epoch),
         holds=Held(memories, epoch=epoch),
@@ -278,6 +322,7 @@ def wire(core: Core, _options: MemoryOptions) -> Wired:
             on(Decided, report.show),
         ),
         decides=[parts],
+        words=cluster.words if only_public else None,
         loops=[writer.run],
         policy_part=report.part,
         page=report.page(),

@@ -10,13 +10,13 @@ from evaluator.core.model.node import Node
 from evaluator.core.model.node_index import Mask, NodeIndex
 from evaluator.core.policy.stops import StopsNow, no_stops
 from evaluator.core.policy.types import Policy
-from evaluator.core.policy.vocabulary import PolicyMetric
+from evaluator.core.policy.vocabulary import IF_PUBLIC, PUBLIC, PolicyMetric
 from evaluator.core.readings.column import Column, SourceMask, unknown
 from evaluator.core.readings.merged import Readings, ReadingsView
-from evaluator.features.memory.annotations import VIOLATED, Memory, record
+from evaluator.features.memory.annotations import SCORE, VIOLATED, Memory, record
 from evaluator.features.memory.scores import ANNOTATION, NodeMemory, Score, parse
 
-SCORES = PolicyMetric("violation_score_", needs=ANNOTATION)
+SCORES = PolicyMetric("violation_score_", needs=ANNOTATION, public=SCORE)
 SOURCE = "memory"
 """The source, as /explain names it."""
 _PERIOD = 60.0
@@ -117,15 +117,19 @@ class Memories:
         return self._flapping.get(key, ())
 
     def column(self, metric: str, nodes: Sequence[str], now: float) -> Column:
-        """Return the scores of a policy at `now` (Unix seconds); 0 on a node that never violated it. `at` is 0."""
+        """Return the scores of a policy at `now` (Unix seconds); 0 on a node that never violated it. `at` is 0.
+
+        Scores that are not public and those that do not exist are the same for columns that end with `IF_PUBLIC`.
+        """
         key, size = SCORES.policy_of(metric), len(nodes)
         memory = self.memory_of(key) if key is not None else None
+        if_public = metric.endswith(IF_PUBLIC)
+        if if_public and key is not None and not SCORES.is_public(self._policies().get(key)):
+            memory = None
         if key is None or memory is None:
-            return unknown(
-                size,
-                unreported=False,
-                fault=f"no policy {key} with the annotation plimsoll.io/memory",
-            )
+            needed = f"s {ANNOTATION} and {SCORE}: {PUBLIC}" if if_public else f" {ANNOTATION}"
+            fault = f"no policy {key} with the annotation{needed}"
+            return unknown(size, unreported=False, fault=fault)
         values = np.zeros(size)
         position = nodes.position if isinstance(nodes, NodeIndex) else NodeIndex(nodes).position
         for name, score in self.of_policy(key).items():

@@ -210,6 +210,7 @@ class PodReports:
             )
         if explanation.head.policy and (named := decisions.policies.get(key) if key else None):
             explanation.head.policy.problems = sources.problems(named)
+            explanation.head.policy.warnings = sources.warnings(named)
         return explanation
 
     async def page(self, window: Window) -> Report:

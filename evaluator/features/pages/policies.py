@@ -95,8 +95,9 @@ class PolicyReports:
                 yield listed_pod(pod, explain=f"/explain?pod={pod}")
 
     def _extended(self, row: P, decision: Decision) -> P:
-        """Return a policy of a list with what features show of it, and its problems with theirs."""
+        """Return a policy of a list with what features show of it, and its problems and warnings with theirs."""
         row.problems = self._sources.problems(decision)
+        row.warnings = self._sources.warnings(decision)
         return extended(row, *(part.listed(decision) for part in self._sources.parts()))
 
     async def overview(self, window: Window) -> Report:
@@ -182,6 +183,7 @@ class PolicyReports:
         decision, sources = decisions.policies[key], self._sources
         head = explained.head
         head.waiting_for, head.problems = sources.waiting(), sources.problems(decision)
+        head.warnings = sources.warnings(decision)
         head = extended(head, *(part.policy(decision) for part in sources.parts()))
         return Report(head, objects={"nodes": explained.nodes})
 
@@ -219,6 +221,7 @@ class PolicyReports:
             pods_more=max(0, len(waiting) + len(running) - _PODS) or UNSET,
         )
         head.waiting_for, head.problems = sources.waiting(), sources.found_problems(decision)
+        head.warnings = sources.warnings(decision)
         past = await sources.past.of_policy(key, window) if sources.past else None
         head = extended(head, *(part.policy(decision) for part in sources.parts()), past)
         return Report(head, objects={"nodes": entries})

@@ -174,6 +174,11 @@ class PageSources:
         added = (problem for part in parts for problem in (*part.problems, *part.varying_problems))
         return [*self.found_problems(decision), *added]
 
+    def warnings(self, decision: Decision) -> list[str]:
+        """Return the warnings about a policy, and those that features add."""
+        added = (text for part in self.policy_parts(decision) for text in part.warnings)
+        return [*decision.policy.warnings, *added]
+
     def known(self, namespace: str) -> str:
         """Return the names of some policies of a namespace. Its pages name no other ones: see --opsAuthorize."""
         every = self.decider.latest.policies

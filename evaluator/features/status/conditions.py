@@ -38,18 +38,18 @@ def conditions(
     decision: Decision,
     table: MetricTable,
     problems: Sequence[str],
+    warnings: Sequence[str] = (),
     similar_to: SimilarTo = lambda _metric: (),
     cause_of: CauseOf = no_cause,
 ) -> tuple[PolicyCondition, ...]:
     """Return all conditions of a policy; `problems` are its errors."""
-    valid = _valid(decision.policy, problems)
+    valid = _valid(decision.policy, problems, [f"warning: {text}" for text in warnings])
     found = metrics_found(decision.policy, decision.not_found, table, similar_to)
     metrics = PolicyCondition(METRICS_FOUND, *found)
     return (valid, *_of_strategies(decision, table, cause_of), metrics)
 
 
-def _valid(policy: Policy, problems: Sequence[str]) -> PolicyCondition:
-    warnings = [f"warning: {warning}" for warning in policy.warnings]
+def _valid(policy: Policy, problems: Sequence[str], warnings: Sequence[str]) -> PolicyCondition:
     if problems:
         return PolicyCondition(VALID, "False", "Problems", _joined([*problems, *warnings]))
     state = "valid" if policy.observed else "in force"

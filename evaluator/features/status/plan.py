@@ -132,7 +132,8 @@ def _status(
     else:
         compliance, message = "Compliant", [f"no violation on {counted(nodes, 'node')}"]
     observed = ["only observed"] if decision.policy.observed else []
-    numbers = {"problem": len(problems), "warning": len(decision.policy.warnings)}
+    warnings = _warnings(decision, parts)
+    numbers = {"problem": len(problems), "warning": len(warnings)}
     counts = [counted(number, noun) for noun, number in numbers.items() if number]
     summary = [f"{' and '.join(counts)}, see the condition Valid"] if counts else []
     return PolicyStatus(
@@ -143,7 +144,7 @@ def _status(
         len(violating),
         decision.policy.observed,
         (
-            *conditions(decision, table, problems, similar_to, cause_of),
+            *conditions(decision, table, problems, warnings, similar_to, cause_of),
             enforced(decision, table, effects),
             *(condition for part in parts for condition in part.conditions),
         ),
@@ -202,8 +203,13 @@ def reported_state(
         frozenset(
             episode for part in parts for episode, going_on in part.episodes.items() if going_on
         ),
-        warnings=frozenset(map(warning, decision.policy.warnings)),
+        warnings=frozenset(map(warning, _warnings(decision, parts))),
     )
+
+
+def _warnings(decision: Decision, parts: Iterable[PolicyPart]) -> tuple[str, ...]:
+    """Return the warnings about the text of a policy, and those of features."""
+    return (*decision.policy.warnings, *(text for part in parts for text in part.warnings))
 
 
 def _problems(decision: Decision, parts: Iterable[PolicyPart]) -> Iterator[str]:

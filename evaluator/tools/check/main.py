@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from evaluator.core.catalog import shipped
+from evaluator.core.model.names import PolicyKey
 from evaluator.core.policy import parse
 from evaluator.core.policy.annotations import understand
 from evaluator.core.policy.types import Policy
+from evaluator.core.policy.vocabulary import PUBLIC
 from evaluator.features.registry import VOCABULARY
 from evaluator.tools.check import manifests, metrics
 from evaluator.tools.check.advice import Workload, advice, workload, workload_warnings
@@ -111,12 +113,23 @@ def _compare(checked: Sequence[Checked], live_url: str | None) -> None:
             never = dict(produced.errors(absent))
             findings.errors += [*VOCABULARY.never_computed(absent, policies), *never.values()]
             settled = known | never.keys()
+            findings.warnings += _unshared(policy, policies)
             findings.warnings += live.warnings(policy)
             findings.warnings += metrics.warnings(policy, shipped(), recorded, settled)
             findings.meanings += metrics.not_shipped(policy, shipped(), recorded, settled)
             findings.meanings += live.notes(policy) if live_url else ()
         if checked_object.workload:
             findings.warnings += workload_warnings(checked_object.workload, policies)
+
+
+def _unshared(policy: Policy, policies: Mapping[PolicyKey, Policy]) -> Iterator[str]:
+    """Yield a warning for each metric about a policy of another namespace that is not public. `policies`: those checked."""
+    for metric, key, row in VOCABULARY.unshared(policy, policies):
+        if key in policies:
+            yield (
+                f"{metric}: policy {key} has no annotation {row.public}: {PUBLIC}: only policies that are older than the rule "
+                "about public scores read it"
+            )
 
 
 def _check_named(name: str) -> Iterator[Checked]:

@@ -60,8 +60,10 @@ def explain_pod(
     shown, more, extent = _shown(checked, window, len(rules))
     yield
     columns: dict[str, Iterator[ShownReading]] = {}
-    for metric in sorted({rule.metric for rule in rules}):
-        columns[metric] = readings_of(readings.column(metric, shown, now))
+    for metric, visible in sorted(
+        {rule.metric: rule.shown or rule.metric for rule in rules}.items()
+    ):
+        columns[metric] = readings_of(readings.column(visible, shown, now))
         yield
     reasons = yield from _reasons(decision, context.decisions.table.nodes, shown)
     turned_away, why = summary(pod, context, policy, checked)
@@ -195,7 +197,8 @@ def _nodes(
     positions = names.find(shown)
     broken = state.found.per_rule[positions].tolist() if state else itertools.repeat(())
     rules = _rules(decision)
-    scores = dict(decision.ranking.scores(names)) if decision and decision.ranking else {}
+    ranking = decision.ranking if decision else None
+    scores = dict(ranking.scores(names)) if ranking and not ranking.rule.shown else {}
     for name, violated in zip(shown, broken, strict=False):
         row = {
             metric: reading.as_json(now, cause_of(metric, name, reading.source))

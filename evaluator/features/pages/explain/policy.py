@@ -125,7 +125,7 @@ def explain(
         )
     rows: list[Iterator[ShownReading]] = []
     for metric in sorted(decision.policy.metrics):
-        rows.append(readings_of(readings.column(metric, shown, now)))
+        rows.append(readings_of(readings.column(decision.policy.shown[metric], shown, now)))
         yield
     awaited, awaited_more = limited(sorted(decision.unreported), MOST_NAMED)
     head = ExplainedPolicy(
@@ -220,7 +220,7 @@ def _ranking(decision: Decision, table: MetricTable, shown: NodeIndex) -> Maybe[
         metric=rule.metric,
         words=wording.strategy(decision.policy, StrategyName.SCHEDULEONMETRIC),
         order=better.get(rule.operator.value, "none: every node with a reading scores the same"),
-        scores={node: scores[node] for node in shown if node in scores},
+        scores={node: scores[node] for node in shown if node in scores and not rule.shown},
     )
 
 

@@ -206,7 +206,7 @@ def groups_of_rule(
     rule = state.rules[number]
     column = table.columns[rule.metric]
     peers = column.peers
-    if peers is None:
+    if peers is None or rule.shown:
         return UNSET
     found = [*described_groups(peers)]
     shown = _shown(peers, state.found.per_rule[:, number] | _held_back(state, number, table))

@@ -36,6 +36,15 @@ def test_invalid_half_life_is_a_problem_and_nothing_is_remembered(tas, text):
     assert found.actions.part(Memory).half_life == 0
 
 
+def test_score_is_public_or_it_is_a_problem(tas):
+    memory = {"plimsoll.io/memory": "30d"}
+    assert not policy(tas, memory | {"plimsoll.io/score": "public"}).problems
+    (problem,) = policy(tas, memory | {"plimsoll.io/score": "yes"}).problems
+    assert "is not public: other namespaces do not read the score" in problem
+    (problem,) = policy(tas, {"plimsoll.io/score": "public"}).problems
+    assert "needs plimsoll.io/memory" in problem
+
+
 def test_level_of_flapping(tas):
     memory = {"plimsoll.io/memory": "30d"}
     levels = {"5": 5.0, "1.5": 1.5, "off": math.inf}

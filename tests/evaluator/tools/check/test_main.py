@@ -459,6 +459,19 @@ def test_score_of_a_policy_without_memory_is_an_error(check):
     assert check(uses, lemon)[0] == 0
 
 
+@pytest.mark.features("memory")
+def test_score_of_another_namespace_that_is_not_public_is_a_warning(check):
+    uses = policy(dontschedule=[SCORE | {"metricname": "violation_score_secret_lemon"}])
+    lemon = policy("lemon", dontschedule=[RULE])
+    lemon["metadata"] |= {"namespace": "secret", "annotations": {"plimsoll.io/memory": "30d"}}
+    status, lines = check(uses, lemon)
+    assert status == 0
+    (warning,) = [line for line in lines if "no annotation plimsoll.io/score: public" in line]
+    assert "warning: violation_score_secret_lemon: policy secret/lemon has" in warning
+    lemon["metadata"]["annotations"]["plimsoll.io/score"] = "public"
+    assert not [line for line in check(uses, lemon)[1] if "plimsoll.io/score" in line]
+
+
 def test_misspelt_annotation_is_an_error_and_an_unknown_one_a_warning(check):
     given = policy(dontschedule=[RULE])
     given["metadata"]["annotations"] = {"plimsoll.io/enforcment": "observe"}
