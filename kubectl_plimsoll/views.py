@@ -263,7 +263,7 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
     for warning in page.get("warnings", []):
         yield f"warning:  {style.doubtful(printable(warning))}"
     yield from _pods_add(page)
-    yield from _stays(page.get("podsStay", []), style, wide)
+    yield from _stays(page, style, wide)
     yield from _memory(page.get("memory"), style, wide)
     if would := mode.get("wouldChange"):
         for field, label in (
@@ -289,12 +289,14 @@ def policy(page: Page, style: Style, wide: bool) -> Iterator[str]:
         yield from table(["STRATEGY", "RULE", "VIOLATED ON"], rows, style)
 
 
-def _stays(stays: Sequence[Page], style: Style, wide: bool) -> Iterator[str]:
-    """Yield the pods that are not evicted, by why."""
-    for one in stays:
+def _stays(page: Page, style: Style, wide: bool) -> Iterator[str]:
+    """Yield the pods that are not evicted, by why, and how the successors of others are checked."""
+    for one in page.get("podsStay", []):
         pods = _some(one["pods"], wide, one.get("podsMore", 0))
         text = f"{pods}: {one['why']}"
         yield f"stay:     {style.doubtful(printable(text))}"
+    if successors := page.get("successors"):
+        yield f"evicted:  successors are {as_text(successors)}"
 
 
 def _memory(memory: Page | None, style: Style, wide: bool) -> Iterator[str]:

@@ -359,6 +359,7 @@ export interface PolicyPage {
   memory?: ShownMemory;
   actions?: ShownActions;
   podsStay?: StayingPods[];
+  successors?: string;
   past?: Past;
 }
 

@@ -147,6 +147,7 @@ async def test_pods_that_nothing_recreates_stay_and_are_named(world, demo):
     name, why = f"{world.namespace}/bare", "nothing would recreate them"
     _, policy = await world.evaluator.get(f"/explain/{world.namespace}/{demo}")
     assert {"why": why, "pods": [name]} in json.loads(policy)["podsStay"]
+    assert "pods with a policy only" in json.loads(policy)["successors"]
     _, pod = await world.evaluator.get(f"/explain?pod={name}")
     assert json.loads(pod)["notEvicted"] == why
     plain = Style(coloured=False)

@@ -406,11 +406,12 @@ def test_pods_that_stay_are_shown_with_what_keeps_them():
             "podsMore": 7,
         },
     ]
-    page = {"policy": "shop/calm", "podsStay": kept}
-    shown = [line for line in lines(views.policy, page, wide=True) if line.startswith("stay:")]
+    page = {"policy": "shop/calm", "podsStay": kept, "successors": "checked against some pods"}
+    shown = lines(views.policy, page, wide=True)[2:]
     assert shown == [
         "stay:     shop/bare: nothing would recreate them",
         "stay:     shop/a and 7 more: PodDisruptionBudget db permits no eviction now",
+        "evicted:  successors are checked against some pods",
     ]
     pod = POD | {"notEvicted": "nothing would recreate them"}
     assert "not evicted:             nothing would recreate them" in lines(pods.pod, pod)

@@ -97,8 +97,12 @@ class EvictionController:
         cause_of: CauseOf = no_cause,
         namespace: str = "",
         known: Callable[[], KnownPods] | None = None,
+        checked: Callable[[], str] = reports.against_all,
     ) -> None:
-        """`namespace`: of the ConfigMap with the evictions of the last hour. `known`: returns the known pods as of now."""
+        """`namespace`: of the ConfigMap with the evictions of the last hour. `known`: returns the known pods as of now.
+
+        `checked`: see `EvictionReport`.
+        """
         self._publish = context.publish
         self._kube = context.kube
         self._decider = context.decider
@@ -121,7 +125,7 @@ class EvictionController:
         """When the last pod was evicted, or this replica began to lead, while evictions are not stored."""
         self._again_at = math.inf
         self._busy_until = self._touch_at = -math.inf
-        self.report = EvictionReport(self._reported)
+        self.report = EvictionReport(self._reported, checked)
         self._notices = PodEventWriter(
             context.kube,
             metrics.events,

@@ -35,11 +35,9 @@ from evaluator.features.evictions.plan import (
     EvictionRate,
 )
 from evaluator.features.evictions.report import NotEvictedFields, PolicyStaysFields
-from evaluator.features.evictions.successors import HasRoom, KnownPods
-from plimsoll import durations, flags, logs
+from evaluator.features.evictions.successors import POLICY_PODS_ONLY, HasRoom, KnownPods
+from plimsoll import durations, flags
 from plimsoll.flags import option
-
-log = logs.get(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,6 +98,7 @@ def wire(core: Core, options: EvictionOptions) -> Wired:
         cluster=cluster,
         namespace=core.namespace,
         known=watched.known,
+        checked=watched.checked,
         cause_of=core.causes.cause_of,
     )
     report = controller.report
@@ -126,7 +125,10 @@ class WatchedPods:
         self._cache = core.all_pods.keep_neighbours()
         self._room = _room(core) if needs_room else None
         self._with_policy, self._all = Neighbours(), Neighbours()
-        self._said = False
+
+    def checked(self) -> str:
+        """Return how successors are checked; empty for against all pods."""
+        return "" if self._core.all_pods.required else POLICY_PODS_ONLY
 
     def policy_pod_changed(self, change: PolicyPodChanged) -> None:
         """Follow a pod with a policy."""
@@ -140,12 +142,6 @@ class WatchedPods:
         """Return the known pods as of now."""
         nodes = self._core.cluster.nodes.objects
         if not self._core.all_pods.required:
-            if not self._said:
-                log.info(
-                    "successors of evicted pods are checked against pods with a policy only; "
-                    "--gangs and --scorers watch all pods"
-                )
-                self._said = True
             return KnownPods(self._with_policy, nodes)
         known = KnownPods(self._all, nodes, complete=lambda: self._cache.synced)
         return known if self._room is None else replace(known, has_room=self._room)

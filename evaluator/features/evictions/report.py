@@ -12,6 +12,7 @@ from evaluator.core.page_fields import Fields, Maybe, PodFields, PolicyFields
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart
 from evaluator.features.evictions.plan import PASSING, PolicyPlan, named
+from evaluator.features.evictions.successors import OBSTACLES
 
 PODS_STAY = "PodsStay"
 """Condition type of a policy some of whose pods are not evicted from violating nodes."""
@@ -46,6 +47,8 @@ class PolicyStaysFields(PolicyFields):
     """The pods of a policy that are not evicted from violating nodes."""
 
     pods_stay: list[StayingPods]
+    successors: Maybe[str] = UNSET
+    """How the successors of evicted pods are checked, where not against all pods."""
 
 
 class NotEvictedFields(PodFields):
@@ -54,11 +57,22 @@ class NotEvictedFields(PodFields):
     not_evicted: Maybe[str] = UNSET
 
 
-class EvictionReport:
-    """The last plan of each policy. `changed` is called when what statuses say differs."""
+def against_all() -> str:
+    """Return nothing: successors are checked against all pods."""
+    return ""
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+
+class EvictionReport:
+    """The last plan of each policy. `changed` is called when what statuses say differs.
+
+    `checked` returns how successors are checked, if not against all pods.
+    """
+
+    def __init__(
+        self, changed: Callable[[], None], checked: Callable[[], str] = against_all
+    ) -> None:
         self._changed = changed
+        self._checked = checked
         self._plans: Mapping[PolicyKey, PolicyPlan] = {}
         self._said: Mapping[PolicyKey, str] = {}
         self._trouble = ""
@@ -66,7 +80,7 @@ class EvictionReport:
     def update(self, plans: Collection[PolicyPlan], trouble: str = "") -> None:
         """Replace the plans. `trouble`: what slows all evictions down; empty if nothing does."""
         self._plans = {plan.policy: plan for plan in plans}
-        said = {plan.policy: text for plan in plans if (text := _kept(plan))}
+        said = {plan.policy: text for plan in plans if (text := self._kept(plan))}
         if (said, trouble) != (self._said, self._trouble):
             self._said, self._trouble = said, trouble
             self._changed()
@@ -80,7 +94,7 @@ class EvictionReport:
             PODS_STAY,
             "True" if text else "False",
             "NotEvicted" if text else "NoPodStays",
-            text or "nothing keeps pods on nodes that violate the policy",
+            text or self._with_check("nothing keeps pods on nodes that violate the policy"),
         )
         trouble = (self._trouble,) if self._trouble else ()
         return PolicyPart(
@@ -92,23 +106,34 @@ class EvictionReport:
         plan = self._plans.get(decision.policy.key)
         if plan is None or decision.policy.observed:
             return None
-        return PolicyStaysFields(pods_stay=[_shown(*one) for one in plan.stays.items()])
+        stays = [_shown(self._in_full(why), pods) for why, pods in plan.stays.items()]
+        return PolicyStaysFields(pods_stay=stays, successors=self._checked() or UNSET)
 
     def pod(self, pod: Pod) -> NotEvictedFields | None:
         """Return why a pod stays on a violating node; nothing if it does not."""
         plan = self._plans.get(key) if (key := policy_of(pod)) is not None else None
         for why, pods in plan.stays.items() if plan is not None else ():
             if any(one.metadata.uid == pod.metadata.uid for one in pods):
-                return NotEvictedFields(not_evicted=why)
+                return NotEvictedFields(not_evicted=self._in_full(why))
         return None
 
+    def _kept(self, plan: PolicyPlan) -> str:
+        """Return what keeps pods of a policy longer than until their turn; empty if nothing does."""
+        kept = [(why, pods) for why, pods in plan.stays.items() if why not in PASSING]
+        phrases = [
+            f"{named(sorted(map(str, pods)))} stay: {self._in_full(why)}"
+            for why, pods in sorted(kept)
+        ]
+        more = f"; and {len(phrases) - _REASONS} more reasons" if len(phrases) > _REASONS else ""
+        return "; ".join(phrases[:_REASONS]) + more
 
-def _kept(plan: PolicyPlan) -> str:
-    """Return what keeps pods of a policy longer than until their turn; empty if nothing does."""
-    kept = [(why, pods) for why, pods in plan.stays.items() if why not in PASSING]
-    phrases = [f"{named(sorted(map(str, pods)))} stay: {why}" for why, pods in sorted(kept)]
-    more = f"; and {len(phrases) - _REASONS} more reasons" if len(phrases) > _REASONS else ""
-    return "; ".join(phrases[:_REASONS]) + more
+    def _in_full(self, why: str) -> str:
+        """Return why pods stay, with how successors are checked if it depends on other pods."""
+        return self._with_check(why) if why in OBSTACLES else why
+
+    def _with_check(self, text: str) -> str:
+        checked = self._checked()
+        return f"{text}; successors are {checked}" if checked else text
 
 
 def _shown(why: str, pods: Collection[Pod]) -> StayingPods:
