@@ -92,6 +92,11 @@ def _nothing(*_about: object) -> None:
     """Return None: no fields."""
 
 
+def _no_notices(_namespace: str = "") -> Sequence[str]:
+    """Return nothing."""
+    return ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class PagePart:
     """What one feature shows on pages of the evaluator, policies, nodes and pods; None: nothing now.
@@ -101,8 +106,8 @@ class PagePart:
 
     evaluator: Callable[[], EvaluatorFields | None] = _nothing
     """Of this replica."""
-    notices: Callable[[], Sequence[str]] = tuple
-    """Sentences that every page shows."""
+    notices: Callable[[str], Sequence[str]] = _no_notices
+    """Sentences that every page of a namespace shows, or of all namespaces if it is empty."""
     policy: Callable[[Decision], PolicyFields | None] = _nothing
     listed: Callable[[Decision], ListedPolicyFields | None] = _nothing
     """Of a policy in a list of policies."""

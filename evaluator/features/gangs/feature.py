@@ -77,8 +77,9 @@ class GangManager:
         patience: float = PATIENCE,
         pace: Pace = PACE,
         part: Callable[[str], Part] = uncounted,
+        conceals: bool = False,
     ) -> None:
-        """`part` returns what takes what the handling of one gang raises."""
+        """`part` returns what takes what the handling of one gang raises; `conceals`: see `GangExplainer`."""
         self.index = GangIndex(inventory, count_all=options.gang_count_all)
         tracker = CapacityTracker(
             cluster, inventory, lambda: decider.latest, part("capacity of gangs")
@@ -128,6 +129,7 @@ class GangManager:
             blockers=self.diagnoser.blockers,
             native=self.index.native,
             decides=fence.is_leader,
+            conceals=conceals,
         )
         self._tracker = tracker
         self._version = 0
@@ -326,6 +328,7 @@ def wire(core: Core, options: GangOptions) -> Wired:
         list_anew=core.all_pods.list_anew,
         publish=core.signals.publish,
         part=core.isolation.part,
+        conceals=core.options.ops_authorize,
     )
     shown = Shown(gangs.gang_explainer)
     return Wired(

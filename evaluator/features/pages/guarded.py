@@ -19,7 +19,11 @@ LEFT_OUT = "something is left out: an internal error, which the evaluator's log 
 
 def guarded(parts: Sequence[PagePart], part: Part) -> list[PagePart]:
     """Return parts of pages whose functions return nothing about an object for which they raise, and a notice about that."""
-    notice = PagePart(notices=lambda: [LEFT_OUT] if part.failing else [])
+
+    def left_out(_namespace: str = "") -> list[str]:
+        return [LEFT_OUT] if part.failing else []
+
+    notice = PagePart(notices=left_out)
     return [*(_guarded(one, part) for one in parts), notice]
 
 

@@ -47,10 +47,10 @@ class Reports:
         self.pods = PodReports(sources)
         self.building = FairLock(_WAITING)
 
-    async def as_json(self, build: Build) -> Response:
-        """Build a report and return it as JSON, with what every page says. Raises PageError."""
+    async def as_json(self, build: Build, namespace: str) -> Response:
+        """Build a report and return it as JSON, with what every page of the namespace says. Raises PageError."""
         report = await build()
-        notices = self.sources.notices()
+        notices = self.sources.notices(namespace)
         if notices and isinstance(report.head, BasePage | PolicyList | PodPage):
             report.head.notices = notices
         return await rendering.as_json(report)
@@ -71,9 +71,10 @@ class ExplainPages:
         if len(request.path) > LONGEST_PATH:
             return responses.error("the name is too long for a policy")
         resource = self._targets.explained(request)
+        namespace = self._targets.scope_of(resource).namespace
         if resource.section == "pods":
-            return await self._pod("/".join(resource.names))
-        return await self._answer(lambda: self._report(resource, request.query))
+            return await self._pod("/".join(resource.names), namespace)
+        return await self._answer(lambda: self._report(resource, request.query), namespace)
 
     def _report(self, resource: Resource, query: Mapping[str, Sequence[str]]) -> Awaitable[Report]:
         """Return the report of what a request shows, other than a pod."""
@@ -95,18 +96,18 @@ class ExplainPages:
             case _:
                 return policies.listed("", self._see())
 
-    async def _pod(self, name: str) -> Response:
+    async def _pod(self, name: str, namespace: str) -> Response:
         pods = self._reports.pods
         try:
             pod = await pods.find(name)
         except PageError as failure:
             return responses.error(str(failure), failure.status)
-        return await self._answer(lambda: pods.pod(pod))
+        return await self._answer(lambda: pods.pod(pod), namespace)
 
-    async def _answer(self, build: Callable[[], Awaitable[Report]]) -> Response:
+    async def _answer(self, build: Build, namespace: str) -> Response:
         async with self._reports.building.hold():
             try:
-                return await self._reports.as_json(build)
+                return await self._reports.as_json(build, namespace)
             except PageError as failure:
                 return responses.error(str(failure), failure.status)
 
@@ -166,7 +167,7 @@ class BrowserPages:
             page = await self._page(target)
             if target.wants_json:
                 async with self._reports.building.hold():
-                    response = await self._reports.as_json(page.build)
+                    response = await self._reports.as_json(page.build, target.scope.namespace)
                 return response.with_headers(dict(NEGOTIATED))
             if (recent := self._recent(target)) is not None:
                 return recent
@@ -289,7 +290,7 @@ class BrowserPages:
             "section": section,
             "navigation": [*sections, ("rules", "Rules and metrics")],
             "sections": [section.name for section in shown],
-            "notices": self._reports.sources.notices(),
+            "notices": self._reports.sources.notices(target.scope.namespace),
             "json": target.as_json,
             "live": past.position_of(target.scope) if (past := self._reports.sources.past) else "",
             "made": rfc3339.seconds(time.time()),

@@ -119,7 +119,7 @@ class PolicyReports:
             waiting_for=self._sources.waiting(),
             node_count=len(decisions.table.nodes),
             attention=await self._attention(decisions, known),
-            evaluator=self._evaluator(),
+            evaluator=self._evaluator(window.namespace),
             api_server=self._api_server(),
             window=window.described(len(keys), len(known)),
         )
@@ -140,7 +140,8 @@ class PolicyReports:
         stale = [one.kind for one in self._api_server() if one.stale]
         return found + [f"the watch of {kind} is stale" for kind in stale]
 
-    def _evaluator(self) -> Evaluator:
+    def _evaluator(self, namespace: str) -> Evaluator:
+        """Return what is known of this replica. What features add is about all namespaces: the page of one has none of it."""
         sources = self._sources
         own = Evaluator(
             version=VERSION,
@@ -150,7 +151,7 @@ class PolicyReports:
             agents_port=self._agents_port(),
             sources=list(sources.readings_from),
         )
-        return extended(own, *(part.evaluator() for part in sources.parts()))
+        return own if namespace else extended(own, *(part.evaluator() for part in sources.parts()))
 
     def _agents_port(self) -> AgentsPort | None:
         """Return the number of restarts of the agents' port, the seconds since the last one and its reason."""

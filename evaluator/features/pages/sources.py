@@ -141,9 +141,9 @@ class PageSources:
         """Return what is missing before this replica is ready."""
         return list(self.decider.waiting_for)
 
-    def notices(self) -> list[str]:
-        """Return the sentences that every page shows."""
-        return [sentence for part in self.parts() for sentence in part.notices()]
+    def notices(self, namespace: str) -> list[str]:
+        """Return the sentences that every page of a namespace shows, or of all if it is empty."""
+        return [sentence for part in self.parts() for sentence in part.notices(namespace)]
 
     @property
     def judge(self) -> PodJudge | None:

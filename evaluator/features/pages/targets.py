@@ -94,6 +94,16 @@ class Targets:
         partial = resource.section in self._namespaced and resource.names[1:] == ("",)
         return resource.names[0] if partial else ""
 
+    def scope_of(self, resource: Resource) -> Scope:
+        """Return what a resource is about, which the same permission covers."""
+        section, names = resource
+        if section == "nodes" and len(names) == 1:
+            return Scope(node=names[0])
+        namespace = names[0] if names else ""
+        if section in {"policies", "history"} and len(names) == 2 and names[1]:
+            return Scope(namespace, "/".join(names))
+        return Scope(namespace)
+
     def filters_of(self, resource: Resource) -> tuple[str, ...]:
         """Return the names of the query's parameters that select entries of a list."""
         return (*_FILTERS, *self._filters.get(resource.section, _INTERVAL))
@@ -117,6 +127,7 @@ class Target:
         self.root = root_of(request.path)
         self.resource = targets.shown(request, self.path)
         self.namespace = targets.namespace_of(self.resource)
+        self.scope = targets.scope_of(self.resource)
         self.window = Window(
             _last(request, "search")[:_LONGEST_SEARCH],
             _last(request, "state")[:20],
@@ -133,17 +144,6 @@ class Target:
             for name in targets.filters_of(self.resource)
             if name in request.query
         }
-
-    @property
-    def scope(self) -> Scope:
-        """What the page is about, which the same permission covers."""
-        section, names = self.resource
-        if section == "nodes" and len(names) == 1:
-            return Scope(node=names[0])
-        namespace = names[0] if names else ""
-        if section in {"policies", "history"} and len(names) == 2 and names[1]:
-            return Scope(namespace, "/".join(names))
-        return Scope(namespace)
 
     @property
     def key(self) -> Hashable:

@@ -105,9 +105,9 @@ class StopReport:
             notices=self.notices,
         )
 
-    def notices(self) -> list[str]:
-        """Return what is stopped, for every page."""
-        sentences = self._state.sentences()
+    def notices(self, namespace: str = "") -> list[str]:
+        """Return what is stopped in a namespace, or in all if it is empty, for every page."""
+        sentences = self._state.sentences(namespace)
         more = len(sentences) - _SHOWN
         return sentences[:_SHOWN] + ([f"and {more} more are stopped"] if more > 0 else [])
 

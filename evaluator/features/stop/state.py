@@ -55,11 +55,15 @@ class StopState:
         """Return the entry that stops a policy; None too while the object was not read."""
         return self.object.entry(policy) if self.object is not None else None
 
-    def sentences(self) -> list[str]:
-        """Return what is stopped, by whom, when and why."""
+    def sentences(self, namespace: str = "") -> list[str]:
+        """Return what is stopped in a namespace, or in all if it is empty, by whom, when and why."""
         if self.object is None:
             return [UNREAD]
-        return [entry.sentence for entry in self.object.entries]
+        return [
+            entry.sentence
+            for entry in self.object.entries
+            if not (namespace and entry.policy) or entry.policy.namespace == namespace
+        ]
 
     def alive(self) -> None:
         """The copy is current."""

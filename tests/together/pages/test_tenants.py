@@ -175,6 +175,7 @@ def gang_explainer():
         capacity=lambda: capacity,
         timings=GangTimings(),
         now=lambda: NOW,
+        conceals=True,
     )
 
 
@@ -268,12 +269,12 @@ async def test_lists_of_a_namespace_count_only_its_objects(tenants):
         assert (page["window"]["found"], page["window"]["total"]) == (1, 1)
 
 
-async def test_gangs_of_others_that_go_first_are_counted_and_not_named(tenants):
+async def test_place_of_a_gang_is_among_those_of_its_namespace(tenants):
     page = json.loads((await tenants.get(f"/gangs/{OWN}/batch.json")).body)
-    assert (page["rank"]["place"], page["rank"]["of"]) == (2, 2)
-    assert (page["rank"]["before"], page["rank"]["beforeElsewhere"]) == ([], 1)
+    assert (page["rank"]["place"], page["rank"]["of"]) == (1, 1)
+    assert (page["rank"]["before"], page["rank"]["beforeElsewhere"]) == ([], 0)
     text = (await tenants.get(f"/gangs/{OWN}/batch")).body.decode()
-    assert "2 of 2, after 1 of other namespaces" in text
+    assert "1 of 1" in text
 
 
 @pytest.mark.parametrize(

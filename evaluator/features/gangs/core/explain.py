@@ -143,6 +143,8 @@ class GangExplainer:
     blockers: Callable[[GangKey], Sequence[str]] = lambda _key: ()
     native: Mapping[Key, PodRecord] = field(default_factory=dict)
     decides: Callable[[], bool] = lambda: True
+    conceals: bool = False
+    """The place of a gang is that among the gangs of its namespace."""
 
     def find(self, name: str) -> PodGroup | None:
         """Return the gang namespace/podGroup, or the gated pod without a gang of this name."""
@@ -189,6 +191,8 @@ class GangExplainer:
     def line(self, gang: PodGroup) -> Iterator[GangKey | None]:
         """Yield for each other waiting gang its key if it goes first, else None."""
         for other in tuple(self.gangs().values()):
+            if self.conceals and other.key.namespace != gang.key.namespace:
+                continue
             if other.gated and other.key != gang.key:
                 yield other.key if other.rank < gang.rank else None
 
