@@ -1,6 +1,5 @@
 """Pressure stall information (PSI) from <procfs>/pressure: time that processes waited for CPU, memory, IO and interrupts."""
 
-import contextlib
 import re
 from collections.abc import Iterator
 
@@ -8,9 +7,10 @@ from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
 from collectors.interface.sample import Family, SourceAbsentError
-from collectors.shared.formats.numerals import parse_uint
 
-_LINE = re.compile(r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=(\S+)", re.ASCII)
+_LINE = re.compile(
+    r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=([0-9]{1,19})", re.ASCII
+)
 _MICROSECONDS = 1_000_000
 
 
@@ -64,8 +64,7 @@ def _totals(resource: str, text: str) -> Iterator[tuple[str, int]]:
         if not line.startswith(("some", "full")):
             continue  # a kind that later kernels may add
         if (match := _LINE.fullmatch(line)) is not None:
-            with contextlib.suppress(ValueError):
-                yield match.group(1), parse_uint(match.group(2))
+            yield match.group(1), int(match.group(2))
 
 
 class Pressure:

@@ -1,9 +1,7 @@
 """Packet processing per CPU (softnet), from <procfs>/net/softnet_stat."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import partial
-from operator import itemgetter
 
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
@@ -43,17 +41,19 @@ _COLUMNS = {
 }
 _LEAST = 9
 _CPU = 12
+_READ = (*_COLUMNS, _CPU)
 
 
 def parse(text: str) -> Iterator[Family]:
     """Yield the families. A column that this kernel lacks has none."""
     lines = [line.split() for line in text.splitlines()]
-    # All lines of a kernel have as many columns.
-    width = max(Counter(map(len, lines)).items(), key=itemgetter(1), default=(0, 0))[0]
+    # All lines of a kernel have as many columns; of two lines, the longer one is whole.
+    widths = [*map(len, lines)]
+    width = max(set(widths), key=lambda width: (widths.count(width), width), default=0)
     if width < _LEAST:
         raise CollectorError("softnet_stat: fewer columns than any kernel prints")
     rows = guard.readable(enumerate(lines), partial(_cpu, width))
-    by_cpu: dict[str, Sequence[int]] = {}
+    by_cpu: dict[str, Mapping[int, int]] = {}
     for cpu, numbers in rows:
         if by_cpu.setdefault(cpu, numbers) is not numbers:
             guard.skip(f"softnet_stat: CPU {cpu} has two lines")
@@ -64,13 +64,13 @@ def parse(text: str) -> Iterator[Family]:
             )
 
 
-def _cpu(width: int, line: tuple[int, list[str]]) -> tuple[str, Sequence[int]]:
-    """Return the CPU and the numbers of a line: before the CPU had a column, offline CPUs were omitted without a trace."""
+def _cpu(width: int, line: tuple[int, list[str]]) -> tuple[str, Mapping[int, int]]:
+    """Return the CPU of a line and the numbers by column: before the CPU had a column, offline CPUs were omitted without a trace."""
     place, columns = line
     if len(columns) != width:
         raise CollectorError(f"softnet_stat: {len(columns)} columns, not {width}")
     try:
-        numbers = [parse_hex(text) for text in columns]
+        numbers = {n: parse_hex(columns[n]) for n in _READ if n < width}
     except ValueError as error:
         raise CollectorError(f"softnet_stat: {error}") from error
     return str(numbers[_CPU] if width > _CPU else place), numbers

@@ -206,7 +206,7 @@ class CollectorRunner:
             log.warning("two collectors export the same series; keeping the first", metric=clash)
         self._clashes |= clashes
         if len(self._had) <= _MOST_NAMES:
-            self._had.update([name for name, family in found.items() if family.samples])
+            self._had.update([name for name in found.keys() - self._had if found[name].samples])
         return Scrape(
             tuple(family for _, family in sorted(found.items())),
             frozenset(
@@ -251,32 +251,26 @@ class CollectorRunner:
                 collector.close()
 
     def _collect(self, name: str, collector: Collector) -> _CollectorResult:
-        begin = self._clock()
-        skipped: list[Skipped] = []
-
-        def result(
-            error: str = "", families: tuple[Family, ...] = (), *, absent: bool = False
-        ) -> _CollectorResult:
-            end = self._clock()
-            run = CollectorRun(end, end - begin, error, absent, tuple(skipped))
-            return _CollectorResult(families, run)
-
+        begin, skipped = self._clock(), guard.begin()
+        families: tuple[Family, ...] = ()
+        error, absent = "", False
         try:
-            with guard.collecting() as skipped:
-                families = tuple(collector.collect())
-            if skipped and not any(family.samples for family in families):
-                return result(skipped[0].reason)
-            return result(families=families)
-        except SourceAbsentError as error:
-            return result(str(error) or "absent", absent=True)
-        except CollectorError as error:
-            return result(str(error) or "failed")
-        except Exception as error:
-            text = f"{type(error).__name__}: {error}"
-            if self._errors.get(name) != text:
+            families = tuple(collector.collect())
+        except SourceAbsentError as reason:
+            error, absent = str(reason) or "absent", True
+        except CollectorError as reason:
+            error = str(reason) or "failed"
+        except Exception as reason:
+            error = f"{type(reason).__name__}: {reason}"
+            if self._errors.get(name) != error:
                 log.exception("collector raised an unexpected exception", collector=name)
-                self._errors[name] = text
-            return result(text)
+                self._errors[name] = error
+        if skipped and not error and not any(family.samples for family in families):
+            families, error = (), skipped[0].reason
+        end = self._clock()
+        return _CollectorResult(
+            families, CollectorRun(end, end - begin, error, absent, tuple(skipped))
+        )
 
     def _judge(self, name: str, result: _CollectorResult | Late) -> _CollectorResult:
         if isinstance(result, Late):

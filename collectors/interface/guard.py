@@ -1,8 +1,8 @@
 """Leaves out the parts of a source that cannot be read: one odd line, device or query costs itself, not its collector.
 
 A collector reads each part under the guard: `readable` for lines or devices, `attempt` for one of several files, or `skip` in an
-`except`. A source of which nothing can be read is an error (`some`). The runner counts and logs what was left out (`collecting`),
-and reports its metrics as unread.
+`except`. A source of which nothing can be read is an error (`some`). The runner counts and logs what was left out (`begin`), and
+reports its metrics as unread.
 """
 
 import functools
@@ -48,18 +48,11 @@ def _notes() -> _Notes:
     return notes
 
 
-class collecting:  # noqa: N801 (used like a function; contextlib would take a multiple of the time)
-    """Notes what this thread leaves out while one collector runs, in the list that `with` returns."""
-
-    __slots__ = ("_before", "_notes")
-
-    def __enter__(self) -> list[Skipped]:
-        self._notes = _notes()
-        self._before, self._notes.skipped = self._notes.skipped, []
-        return self._notes.skipped
-
-    def __exit__(self, *_error: object) -> None:
-        self._notes.skipped = self._before
+def begin() -> list[Skipped]:
+    """Return a new list of what this thread leaves out from now on, until the next call."""
+    skipped: list[Skipped] = []
+    _notes().skipped = skipped
+    return skipped
 
 
 def skip(reason: Exception | str, *metrics: str) -> None:
@@ -81,11 +74,13 @@ def some(parse: Callable[P, Iterator[A]]) -> Callable[P, Iterator[A]]:
     @functools.wraps(parse)
     def parsed(*args: P.args, **kwargs: P.kwargs) -> Iterator[A]:
         notes = _notes()
-        before, empty = notes.count, True
-        for part in parse(*args, **kwargs):
-            empty = False
+        before = notes.count
+        parts = parse(*args, **kwargs)
+        for part in parts:
             yield part
-        if empty and notes.count > before:
+            yield from parts
+            return
+        if notes.count > before:
             raise CollectorError(notes.reason)
 
     return parsed

@@ -46,6 +46,12 @@ def test_old_machine_is_supported(machine, values) -> None:
     }
 
 
+def test_cut_line_of_one_cpu_costs_only_its_cpu(values) -> None:
+    found = values(parse(f"00000010 0000\n{NINE}\n"))
+    assert found['node_softnet_processed_total{cpu="1"}'] == 0x10
+    assert len(found) == 4
+
+
 @pytest.mark.parametrize(
     "text",
     [
