@@ -29,6 +29,7 @@ from evaluator.tools.check.manifests import PoliciesError
 from plimsoll import durations, flags, logs, sizes
 from plimsoll.commandline import Parser
 from plimsoll.flags import option
+from plimsoll.floats import not_finite
 from plimsoll.http.addresses import Address
 from plimsoll.logs import LogOptions
 from plimsoll.recording import series
@@ -86,9 +87,7 @@ class Recorder:
 
 
 def _number(value: float) -> str:
-    if math.isfinite(value):
-        return repr(value)
-    return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+    return repr(value) if math.isfinite(value) else not_finite(value)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ import re
 from fractions import Fraction
 
 from plimsoll.durations import format_duration
+from plimsoll.floats import not_finite
 
 _SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -111,10 +112,10 @@ def _thousandths(whole: str, fraction: str) -> str:
 
 
 def json_number(value: float) -> float | str | None:
-    """Return a reading for JSON, which has no infinities: these as `inf` and `-inf`; NaN, which is no reading, as None."""
+    """Return a reading for JSON, which has no infinities: these as `+Inf` and `-Inf`; NaN, which is no reading, as None."""
     if math.isfinite(value):
         return value
-    return None if math.isnan(value) else str(value)
+    return None if math.isnan(value) else not_finite(value)
 
 
 def readable(metric: str, value: float | str, target: float | None = None) -> str:
@@ -140,7 +141,7 @@ def readable(metric: str, value: float | str, target: float | None = None) -> st
 def number(value: float, digits: int = _DIGITS) -> str:
     """Return a number without an exponent, if it is between 0.0001 and 10^15; integers have all their digits."""
     if not math.isfinite(value):
-        return {math.inf: "+Inf", -math.inf: "-Inf"}.get(value, "NaN")
+        return not_finite(value)
     if abs(value) >= _LONGEST or 0 < abs(value) < 1e-4:
         return f"{value:.{digits}g}"
     if value == int(value):

@@ -16,7 +16,7 @@ test('readings are written as on the pages of the evaluator', () => {
 });
 
 test('infinities keep their text', () => {
-  expect(readable('load1', 'inf')).toBe('inf');
+  expect(readable('load1', '+Inf')).toBe('+Inf');
 });
 
 test.each([

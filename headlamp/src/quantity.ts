@@ -27,7 +27,7 @@ const SYMBOLS = new Map([
 
 /**
  * Returns a reading of a metric, with three significant digits or, if it differs from `target`, as many as show that.
- * Text, such as `inf`, is returned as it is.
+ * Text, such as `+Inf`, is returned as it is.
  */
 export function readable(metric: string, value: number | string, target?: number | null): string {
   if (typeof value === 'string') {

@@ -13,7 +13,7 @@ from lab.replay.faults import Fault, Violation, detection, joined
 from lab.replay.run import PolicyResult, Resources, Result, Variant
 from lab.replay.totals import Interval, Track
 from plimsoll import rfc3339
-from plimsoll.quantity import number
+from plimsoll.quantity import json_number
 
 NOTE = (
     "A backtest replays recorded readings. It does not simulate that placement changes load: a node that gets no pods "
@@ -258,7 +258,7 @@ _millis = functools.lru_cache(maxsize=1 << 16)(rfc3339.millis)
 
 def _reading(value: float) -> float | str | None:
     """Return a reading for JSON: infinities, which are readings too, as text; None for NaN."""
-    return number(value) if math.isinf(value) else _number(value)
+    return json_number(round(value, 6))
 
 
 def _number(value: float) -> float | None:

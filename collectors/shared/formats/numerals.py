@@ -4,6 +4,8 @@ import math
 import re
 from collections.abc import Sequence
 
+from plimsoll.floats import not_finite
+
 _FLOAT = re.compile(
     r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|[+-]?inf(?:inity)?|nan", re.IGNORECASE
 )
@@ -53,7 +55,7 @@ def format_float(value: float) -> str:
     if 1e-4 <= abs(value) < 1e6 or value == 0:
         return text.removesuffix(".0")
     if not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
+        return not_finite(value)
     if text.endswith(".0"):  # the common case: integers
         digits = text[:-2].rstrip("0")
         if digits[0] != "-":

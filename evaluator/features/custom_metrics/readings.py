@@ -13,6 +13,7 @@ from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.policy.decide import Decisions
 from evaluator.core.readings.column import NEVER, Column, unknown
 from evaluator.core.readings.peer_metrics import peer_metric
+from plimsoll.floats import not_finite
 
 _MOST_BYTES = 64 << 20
 """Bytes of all lists: 50 metrics of 5,000 nodes. The least recently used is dropped first."""
@@ -71,7 +72,7 @@ class Current:
             return f"the node has {samples} series of it"
         if not samples:
             return column.fault or "the node does not have it"
-        return f"its value is {column.values[position]}"
+        return f"its value is {not_finite(column.values[position])}"
 
 
 class CurrentReadings:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from agent.rules.promql.labels import NAME, Labels
 from agent.rules.promql.labels import value as value_of
 from agent.rules.promql.values import Value
+from plimsoll.floats import not_finite
 
 _ESCAPES = {
     '"': '\\"',
@@ -57,10 +58,8 @@ def _quoted(text: str) -> Iterable[str]:
 
 def positional(number: float) -> str:
     """Return the shortest digits that round-trip, without an exponent; NaN, +Inf, -Inf."""
-    if math.isnan(number):
-        return "NaN"
-    if math.isinf(number):
-        return "+Inf" if number > 0 else "-Inf"
+    if not math.isfinite(number):
+        return not_finite(number)
     mantissa, _, exponent = repr(float(number)).partition("e")
     if not exponent:
         return mantissa.removesuffix(".0")

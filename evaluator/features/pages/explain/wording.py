@@ -28,6 +28,7 @@ from evaluator.features.pages.kinds import (
     StatusCondition,
 )
 from plimsoll.durations import format_duration
+from plimsoll.floats import not_finite
 from plimsoll.quantity import json_number, number, readable
 from plimsoll.steps import Steps
 
@@ -67,7 +68,7 @@ class ShownReading(NamedTuple):
 
     def as_json(self, now: float, cause: str = "") -> Reading:
         """Return the reading as JSON; NaN and infinities become strings. `cause`: as `CauseOf` returns it."""
-        value = self.value if math.isfinite(self.value) else str(self.value)
+        value = self.value if math.isfinite(self.value) else not_finite(self.value)
         known = self.at != NEVER
         return Reading(
             value=value if self.samples == 1 else None,

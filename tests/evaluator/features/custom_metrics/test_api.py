@@ -121,7 +121,7 @@ async def test_values_that_are_not_finite_are_left_out_and_counted(three):
     three.report("node-c", load=1.0)
     assert await three.items("v1beta2/nodes/*/load") == {"node-c": "1"}
     assert three.count("plimsoll_custom_metrics_left_out_values_total") == 2
-    assert (await three.refused("v1beta2/nodes/node-b/load"))[2].endswith("its value is inf")
+    assert (await three.refused("v1beta2/nodes/node-b/load"))[2].endswith("its value is +Inf")
     assert three.count("plimsoll_custom_metrics_left_out_values_total") == 3
 
 

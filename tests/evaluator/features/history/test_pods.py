@@ -174,4 +174,4 @@ def test_infinite_reading_is_one_in_the_past_too(world):
     world.prioritize({"node-a": 10})
     list(world.pods.steps())
     found = to_builtins(world.pods.last_decision("ns/web"))
-    assert found["refusedNodes"][0]["readings"] == {"m_bytes": "inf"}
+    assert found["refusedNodes"][0]["readings"] == {"m_bytes": "+Inf"}

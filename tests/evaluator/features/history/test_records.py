@@ -75,7 +75,7 @@ def test_infinite_reading_is_no_missing_one(policy):
     history = History(SIZE, AGE, KINDS)
     nodes = NodeIndex(["node-a"])
     list(history.add_transitions(flapping(policy, nodes, Phase.VIOLATED, np.array([np.inf])), 1.0))
-    assert [one["reading"] for one in read(history)] == ["inf"]
+    assert [one["reading"] for one in read(history)] == ["+Inf"]
 
 
 @alone

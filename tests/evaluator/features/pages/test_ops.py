@@ -161,7 +161,7 @@ async def test_range_of_a_metric_has_its_infinities(world, get, parsed, rule):
     world.store.report("b", Delta({"m": 1.0}), world.clock())
     world.decider.evaluate()
     found = json.loads((await get("/explain?metric=m"))[1])["metrics"]["m"]
-    assert (found["lowest"], found["highest"]) == (1.0, "inf")
+    assert (found["lowest"], found["highest"]) == (1.0, "+Inf")
 
 
 async def test_cached_and_uncached_pods_are_explained_without_scorers(world, get, demo):

@@ -114,7 +114,7 @@ def test_unknown_value_is_null_and_not_zero(explained):
     lacking = ScorerResult(scores=scores(1, 1, 1), facts=facts, missing=mask(False, True, False))
     nodes = explained(("safe", Scorer(lacking), 1))["nodes"]
     said = [node["extenders"]["safe"] for node in nodes.values()]
-    assert [one["facts"]["cpu.mean"] for one in said] == [0.5, None, "inf"]
+    assert [one["facts"]["cpu.mean"] for one in said] == [0.5, None, "+Inf"]
     assert [one["missing"] for one in said] == [False, True, False]
 
 

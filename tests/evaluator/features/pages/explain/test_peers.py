@@ -80,7 +80,7 @@ def test_infinite_reading_among_peers_is_shown_as_one(parsed, rule):
     values = {f"node-{number:02}": 10.0 for number in range(12)} | {"node-05": float("inf")}
     _, page = world(parsed, rule, values, dict.fromkeys(values, "big"))
     shown = page["nodes"]["node-05"]["readings"]["latency:peer_deviation"]
-    assert shown["peers"]["reading"] == "inf"
+    assert shown["peers"]["reading"] == "+Inf"
     _, page = world(parsed, rule, dict.fromkeys(values, float("inf")), dict.fromkeys(values, "big"))
     (group,) = page["strategies"]["dontschedule"]["rules"][0]["peers"]["groups"]
-    assert (group["nodes"], group["median"]) == (13 - 1, "inf")
+    assert (group["nodes"], group["median"]) == (13 - 1, "+Inf")

@@ -148,9 +148,9 @@ def test_vanished_agent_is_explained_as_stale_with_its_last_reading(store, expla
             None,
             "ambiguous: 4 series, no single value (`problems` says what to do)",
         ),
-        (Delta({"m": math.inf}), 1, "inf", "fresh"),
-        (Delta({"m": -math.inf}), 1, "-inf", "fresh"),
-        (Delta({"m": math.nan}), 1, "nan", "fresh, but not a number"),
+        (Delta({"m": math.inf}), 1, "+Inf", "fresh"),
+        (Delta({"m": -math.inf}), 1, "-Inf", "fresh"),
+        (Delta({"m": math.nan}), 1, "NaN", "fresh, but not a number"),
         (Delta(unread=["m"]), 31, None, "stale: too old to rely on"),
     ],
 )
