@@ -12,7 +12,7 @@ from evaluator.core.page_fields import Fields, Maybe, PodFields, PolicyFields
 from evaluator.core.policy.decide import Decision
 from evaluator.core.policy_status import Episode, PolicyCondition, PolicyPart
 from evaluator.features.evictions.plan import PASSING, PolicyPlan, named
-from evaluator.features.evictions.successors import OBSTACLES
+from evaluator.features.evictions.successors import BY_COUNTS
 
 PODS_STAY = "PodsStay"
 """Condition type of a policy some of whose pods are not evicted from violating nodes."""
@@ -128,8 +128,8 @@ class EvictionReport:
         return "; ".join(phrases[:_REASONS]) + more
 
     def _in_full(self, why: str) -> str:
-        """Return why pods stay, with how successors are checked if it depends on other pods."""
-        return self._with_check(why) if why in OBSTACLES else why
+        """Return why pods stay, with how successors are checked if other pods could lift it."""
+        return self._with_check(why) if why in BY_COUNTS else why
 
     def _with_check(self, text: str) -> str:
         checked = self._checked()

@@ -27,6 +27,8 @@ ROOM = "no other node has enough free for what they request; see --evictNeedsRoo
 TOGETHER = "anti-affinity, topology spread, host ports and free requests together keep their successors from every other node"  # fmt: skip
 OBSTACLES = frozenset({UNLISTED, ANTI_AFFINITY, SPREAD, PORTS, ROOM, TOGETHER})
 """What ends when another pod leaves."""
+BY_COUNTS = frozenset({SPREAD, TOGETHER})
+"""What pods that are not known may lift, since they count for the skew; other obstacles they only add to."""
 POLICY_PODS_ONLY = "checked against pods with a policy only: see --gangs and --scorers"
 """How successors are checked where not all pods are watched."""
 

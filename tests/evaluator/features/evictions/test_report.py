@@ -8,7 +8,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.features.evictions.kept import BARE
 from evaluator.features.evictions.plan import PolicyPlan
 from evaluator.features.evictions.report import EvictionReport
-from evaluator.features.evictions.successors import POLICY_PODS_ONLY, SPREAD
+from evaluator.features.evictions.successors import ANTI_AFFINITY, POLICY_PODS_ONLY, SPREAD
 
 KEY = PolicyKey("ns", "demo")
 DECISION = Decision(Policy(KEY, {StrategyName.DESCHEDULE: None}))
@@ -28,6 +28,8 @@ def test_status_says_against_which_pods_successors_are_checked():
     nothing = "nothing keeps pods on nodes that violate the policy"
     assert message(POLICY_PODS_ONLY) == nothing + suffix
     assert message(POLICY_PODS_ONLY, why=SPREAD) == f"1 pod (ns/web) stay: {SPREAD}{suffix}"
+    apart = f"1 pod (ns/web) stay: {ANTI_AFFINITY}"  # of known pods: others change nothing
+    assert message(POLICY_PODS_ONLY, why=ANTI_AFFINITY) == apart
     assert message(POLICY_PODS_ONLY, why=BARE) == f"1 pod (ns/web) stay: {BARE}"
 
 
