@@ -35,7 +35,7 @@ async def foreign_scores_since(
     Every replica does so, leader or not: the Lease's resourceVersion makes it one time for all. Without the right to use the
     Lease, no policy counts as created before.
     """
-    backoff = Backoff(random.random)
+    backoff, said = Backoff(random.random), False
     while True:
         try:
             return await _read_or_write(leases, namespace, name, wall())
@@ -47,7 +47,13 @@ async def foreign_scores_since(
                     error=str(error),
                 )
                 return _NEVER
-            log.debug("cannot use the Lease yet", lease=f"{namespace}/{name}", error=str(error))
+            say = log.debug if said else log.warning
+            say(
+                "no policy is read: cannot use the Lease yet",
+                lease=f"{namespace}/{name}",
+                error=str(error),
+            )
+            said = True
         await sleep(backoff.next())
 
 
@@ -56,7 +62,7 @@ async def _read_or_write(leases: Leases, namespace: str, name: str, now: float) 
     found = await leases.read_lease(namespace, name) or lease.blank(namespace, name)
     meta: dict[str, Any] = found["metadata"]
     annotations: dict[str, Any] = meta.get("annotations") or {}
-    if (since := rfc3339.parse_or_none(annotations.get(SINCE))) is not None:
+    if (since := rfc3339.bounded(annotations.get(SINCE), now)) is not None:
         return since
     text = rfc3339.seconds(now)
     await leases.write_lease(

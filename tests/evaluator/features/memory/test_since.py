@@ -72,9 +72,11 @@ async def test_two_replicas_that_start_at_once_agree():
     assert await since(leases) == 1_577_836_800.0
 
 
-async def test_unreachable_api_server_is_asked_again():
+async def test_unreachable_api_server_is_asked_again_and_that_is_said_once(log_lines):
+    lines = log_lines("logfmt")
     leases = Leases(held(), errors=[(0, "no response"), (500, "no leader")])
     assert await since(leases) == NOW
+    assert "".join(lines()).count("no policy is read") == 1
 
 
 async def test_without_the_right_to_use_the_lease_no_policy_is_older(log_lines):
@@ -86,3 +88,7 @@ async def test_without_the_right_to_use_the_lease_no_policy_is_older(log_lines):
 @pytest.mark.parametrize("text", ["", "soon", "2020-01-01"])
 async def test_unreadable_time_is_set_anew(text):
     assert await since(Leases(held(**{SINCE: text}))) == NOW
+
+
+async def test_time_ahead_opens_nothing():
+    assert await since(Leases(held(**{SINCE: "9999-01-01T00:00:00Z"}))) == NOW
