@@ -41,8 +41,9 @@ from wire.codec import Delta
 class Recorder:
     """Collects one line per metric that a report confirms, changed or not, until they are taken.
 
-    A metric that the node does not have, or of which it has several series, is NaN: missing at once, as for the live
-    evaluator. A metric whose source cannot be read has no line, so that it becomes stale.
+    A metric that the node lost, or of which it has several series, is NaN: missing at once, as for the live evaluator. One
+    that it never had has a line of `series.ABSENT`. A metric whose source cannot be read has no line, so that it becomes
+    stale; but one that was absent may exist by now, so it is NaN.
     """
 
     version = 0
@@ -51,7 +52,7 @@ class Recorder:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._readings: dict[str, dict[str, str]] = {}
-        """Node → metric → value as text."""
+        """Node → metric → series and value as text."""
         self._lines: list[str] = []
         self.samples = 0
         """Lines so far."""
@@ -68,15 +69,15 @@ class Recorder:
     def report(self, node: str, report: Delta, _at: float) -> None:
         """Add the samples of a report."""
         readings = self._readings.setdefault(node, {})
-        readings.update(dict.fromkeys([*report.absent, *report.several], "NaN"))
-        readings.update((name, _number(value)) for name, value in report.values.items())
-        unread = set(report.unread)
+        absent = {name: _absent(name, node) for name in report.never_had}
+        was_absent = {name for name in report.unread if readings.get(name) == _absent(name, node)}
+        unusable = [*report.absent, *report.several, *was_absent]
+        readings.update((name, _sample(name, node, math.nan)) for name in unusable)
+        readings.update(absent)
+        readings.update((name, _sample(name, node, value)) for name, value in report.values.items())
+        unread = set(report.unread) - was_absent
         now = self._clock()
-        lines = [
-            f"{series.of_node(name, node)} {value} {now:.3f}\n"
-            for name, value in readings.items()
-            if name not in unread
-        ]
+        lines = [f"{text} {now:.3f}\n" for name, text in readings.items() if name not in unread]
         self._lines += lines
         self.samples += len(lines)
 
@@ -86,8 +87,13 @@ class Recorder:
         return "".join(lines).encode()
 
 
-def _number(value: float) -> str:
-    return repr(value) if math.isfinite(value) else not_finite(value)
+def _sample(name: str, node: str, value: float) -> str:
+    text = repr(value) if math.isfinite(value) else not_finite(value)
+    return f"{series.of_node(name, node)} {text}"
+
+
+def _absent(name: str, node: str) -> str:
+    return f"{series.of_node(series.ABSENT, node, [(series.METRIC, name)])} 1"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.policy.types import Operator
 from evaluator.core.readings.column import NEVER, Column, is_fresh, unknown
 from evaluator.core.readings.merged import FixedReadings
+from evaluator.core.readings.tables import NEVER_HAD
 from lab.replay.samples import Samples
 
 EXPIRY_PAUSE = 0.005
@@ -62,10 +63,17 @@ def preferred(sources: Sequence[Rows], moments: Floats, stale_after: float) -> R
         better = _rank(other, moments, stale_after) > _rank(best, moments, stale_after)
         best = Rows(
             np.where(better, other.values, best.values),
-            np.where(better, other.counts, best.counts),
+            _counts(best, other, better),
             np.where(better, other.at, best.at),
         )
     return best
+
+
+def _counts(best: Rows, other: Rows, better: Bools) -> Counts:
+    """Return the counts of the better source; a metric that the other one has, even stale, is not absent."""
+    chosen, second = (np.where(which, other.counts, best.counts) for which in (better, ~better))
+    chosen[(chosen == NEVER_HAD) & (second > 0)] = 0
+    return chosen
 
 
 def _rank(rows: Rows, moments: Floats, stale_after: float) -> npt.NDArray[np.int8]:
@@ -142,13 +150,16 @@ class RecordedReadings(FixedReadings):
         rows = self._rows.get(metric)
         if rows is None:
             return unknown(size, unreported=starting)
-        at = rows.at[self._row]
+        at, counts = rows.at[self._row], rows.counts[self._row]
+        fresh = is_fresh(at, now, self._stale_after)
+        never_had = fresh & (counts == NEVER_HAD)
         unreported = at == NEVER if starting else np.zeros(size, bool)
         return Column(
             rows.values[self._row],
-            rows.counts[self._row],
+            np.maximum(counts, 0),
             at,
-            is_fresh(at, now, self._stale_after),
+            fresh,
             np.zeros(size, bool),
             unreported,
+            never_had=never_had if never_had.any() else None,
         )

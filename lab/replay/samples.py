@@ -8,13 +8,14 @@ import numpy as np
 from evaluator.core.model.arrays import Bools, Counts, Floats
 from evaluator.core.model.node_index import NodeIndex, Positions
 from evaluator.core.readings.column import NEVER, is_fresh
+from evaluator.core.readings.tables import NEVER_HAD
 
 
 class Samples(NamedTuple):
     """The samples of one metric; all arrays have shape (samples,), in the order of time.
 
-    `times`: Unix seconds. `nodes`: positions in the recording's nodes. `counts`: 1 for a value, 0 where the metric was
-    reported as absent, 2 or more for several series, which have no single value.
+    `times`: Unix seconds. `nodes`: positions in the recording's nodes. `counts`: 1 for a value, 0 for a stale marker,
+    NEVER_HAD where the node never had the metric, 2 or more for several series, which have no single value.
     """
 
     times: Floats
@@ -43,7 +44,7 @@ class Recording(NamedTuple):
 
 
 class Series(NamedTuple):
-    """One series of a metric on a node; times ascend. A stale marker has count 0."""
+    """One series of a metric on a node, with counts as in `Samples`; times ascend."""
 
     node: int
     times: Floats
@@ -141,15 +142,22 @@ def _in_time_order(parts: Sequence[Series]) -> Samples:
 
 
 def _several(node: int, series: Sequence[Series], stale_after: float) -> Series:
-    """Merge several series of a node: at each time, the number of series that are not stale."""
+    """Merge several series of a node: at each time, the number of series that are not stale, and not absent since."""
     times = np.unique(np.concatenate([one.times for one in series]))
     counts = np.zeros(len(times), np.int32)
     values = np.full(len(times), np.nan)
-    for one in series:
-        latest = np.searchsorted(one.times, times, side="right") - 1
-        known: Bools = latest >= 0
-        at = np.where(known, one.times[latest], NEVER)
-        known &= is_fresh(at, times, stale_after) & (one.counts[latest] > 0)
+    latest = [np.searchsorted(one.times, times, side="right") - 1 for one in series]
+    absent_at = np.full(len(times), NEVER)
+    for one, last in zip(series, latest, strict=True):
+        at = np.where((last >= 0) & (one.counts[last] == NEVER_HAD), one.times[last], NEVER)
+        np.maximum(absent_at, at, out=absent_at)
+    had_at = np.full(len(times), NEVER)
+    for one, last in zip(series, latest, strict=True):
+        known: Bools = (last >= 0) & (one.counts[last] != NEVER_HAD)
+        at = np.where(known, one.times[last], NEVER)
+        np.maximum(had_at, at, out=had_at)
+        known &= is_fresh(at, times, stale_after) & (one.counts[last] > 0) & (at >= absent_at)
         counts += known
-        values[known] = one.values[latest][known]
+        values[known] = one.values[last][known]
+    counts[absent_at > had_at] = NEVER_HAD
     return Series(node, times, np.where(counts == 1, values, np.nan), counts)

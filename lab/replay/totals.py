@@ -14,6 +14,7 @@ from evaluator.core.policy.label_sets import assignments_of
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.policy.types import Operator, Policy, Rule, Strategy
 from evaluator.core.readings.column import is_fresh
+from evaluator.core.readings.tables import NEVER_HAD
 from lab.interface import Period
 from lab.replay.grid import fresh_nodes
 from lab.replay.replay import Block, Step
@@ -239,7 +240,7 @@ class Coverage:
         self._stale_after = stale_after
         self._nodes = nodes
         self.missing_seconds: dict[str, float] = {}
-        """Node-seconds without a usable reading outside gaps, by metric."""
+        """Node-seconds without a usable reading outside gaps, by metric; without nodes that never had it, if others do."""
         self.seconds = 0.0
         """Seconds of the range outside gaps."""
         self.gaps: list[tuple[float, float]] = []
@@ -258,12 +259,12 @@ class Coverage:
         ):
             self._add_gap(max(begin, self._period.begin), min(end, self._period.end))
         for metric, rows in block.rows.items():
-            usable = (
-                is_fresh(rows.at, moments[:, None], self._stale_after)
-                & (rows.counts == 1)
-                & ~np.isnan(rows.values)
-            )
-            lacking = self._nodes - np.count_nonzero(usable[:-1], axis=1)
+            fresh = is_fresh(rows.at, moments[:, None], self._stale_after)
+            usable = fresh & (rows.counts == 1) & ~np.isnan(rows.values)
+            having = np.count_nonzero(usable[:-1], axis=1)
+            absent = np.count_nonzero((fresh & (rows.counts == NEVER_HAD))[:-1], axis=1)
+            # Where no node has it, it counts as not found, as live.
+            lacking = self._nodes - having - np.where(having, absent, 0)
             self.missing_seconds[metric] = self.missing_seconds.get(metric, 0.0) + float(
                 lengths @ (lacking * any_fresh)
             )

@@ -29,6 +29,8 @@ _ESCAPE = re.compile(r'\\(["\\n])')
 
 NODE = "node"
 """The label with the node's name."""
+ABSENT, METRIC = "plimsoll_metric_absent", "metric"
+"""The series that says that a node never had a metric since its agent started, and its label with the metric's name."""
 _ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 

@@ -39,3 +39,18 @@ def test_a_node_must_send_a_full_report_first():
     assert not recorder.knows("node-a")
     recorder.report("node-a", Delta(), 0)
     assert recorder.knows("node-a")
+
+
+def test_metric_that_the_node_never_had_is_recorded_as_such_until_that_is_not_known():
+    recorder = Recorder(lambda: 1000.0)
+    absent = 'plimsoll_metric_absent{node="node-a",metric="gpu"} 1 1000.000'
+    recorder.report("node-a", Delta(absent=["gpu"], never_had=frozenset({"gpu"})), 0)
+    assert lines(recorder) == [absent]
+    recorder.report("node-a", Delta(), 0)
+    assert lines(recorder) == [absent]
+    recorder.report("node-a", Delta(unread=["gpu"]), 0)
+    assert lines(recorder) == ['gpu{node="node-a"} NaN 1000.000']
+    recorder.report("node-a", Delta({"gpu": 1.0}), 0)
+    assert lines(recorder) == ['gpu{node="node-a"} 1.0 1000.000']
+    recorder.report("node-a", Delta(absent=["gpu"]), 0)
+    assert lines(recorder) == ['gpu{node="node-a"} NaN 1000.000']

@@ -28,7 +28,7 @@ from plimsoll.files import userfile
 Metrics = Mapping[str, Samples]
 Part = tuple[float, Callable[[], Metrics]]
 """The end of a part (Unix seconds, included), and a function that reads its samples; it may raise BacktestError."""
-_VERSION = 2
+_VERSION = 3
 _ENDS = 1 << 16
 """Bytes of the begin and the end of a file that are hashed."""
 

@@ -286,7 +286,11 @@ def _parts(join: Joined, spill: Spill, most: int, stale_after: float) -> Iterato
             raise BacktestError(f"temporary file: {error.strerror}") from error
         return {
             metric: merges[metric].part(
-                {n: one_series(node, *by_number[n]) for n, node in own if n in by_number}
+                {
+                    n: one_series(node, *by_number[n], absent=n in join.absent)
+                    for n, node in own
+                    if n in by_number
+                }
             )
             for metric, own in join.metrics.items()
         }

@@ -5,7 +5,7 @@ Times of a range: RFC 3339, Unix seconds, `now`, or a time ago such as 7d.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -14,6 +14,7 @@ import numpy as np
 from evaluator.core.model.arrays import Floats
 from evaluator.core.model.node import Address, Node, NodeMeta, NodeStatus
 from evaluator.core.model.node_index import NodeIndex
+from evaluator.core.readings.tables import NEVER_HAD
 from evaluator.core.sources.answer import NodeNames, named
 from lab.backtest.inputs.openmetrics import TextSeries
 from lab.interface import Period
@@ -22,6 +23,7 @@ from lab.replay.samples import Recording, Series
 from plimsoll import durations, rfc3339
 from plimsoll.durations import format_duration
 from plimsoll.metric_names import spellings
+from plimsoll.recording.series import ABSENT, METRIC
 from plimsoll.text import SentenceError, shown
 
 _DAYS = re.compile(r"(?:(\d{1,5})w)?(?:(\d{1,5})d)?(.*)", re.ASCII)
@@ -148,10 +150,14 @@ Labels = Mapping[str, str]
 
 
 class Joined(NamedTuple):
-    """Which series are which metrics of which nodes: metric → (number of the series, position of the node)."""
+    """Which series are which metrics of which nodes: metric → (number of the series, position of the node).
+
+    `absent`: the numbers of series that say that a node never had the metric.
+    """
 
     nodes: NodeIndex
     metrics: Mapping[str, Sequence[tuple[int, int]]]
+    absent: Set[int]
 
 
 def names_of(metrics: Collection[str]) -> frozenset[str]:
@@ -159,6 +165,7 @@ def names_of(metrics: Collection[str]) -> frozenset[str]:
     return frozenset(name for metric in metrics for name in spellings(metric)) | {
         NODE_INFO,
         ALLOCATABLE,
+        ABSENT,
     }
 
 
@@ -170,7 +177,7 @@ def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -
     by_name = metrics_by_name(metrics)
     for number, text_series in enumerate(series):
         node = join(text_series.labels)
-        for metric in by_name.get(text_series.name, ()):
+        for metric in by_name.get(_metric_of(text_series), ()):
             if node is not None:
                 by_metric[metric].setdefault(node, []).append(number)
     nodes = NodeIndex(sorted({labels["node"] for labels in infos}.union(*by_metric.values())))
@@ -184,7 +191,14 @@ def joined(series: Sequence[TextSeries], metrics: Collection[str], label: str) -
             ]
             for metric, by_node in by_metric.items()
         },
+        {number for number, text_series in enumerate(series) if text_series.name == ABSENT},
     )
+
+
+def _metric_of(text_series: TextSeries) -> str:
+    """Return the name of the metric that a series is about."""
+    is_absent = text_series.name == ABSENT
+    return text_series.labels.get(METRIC, "") if is_absent else text_series.name
 
 
 def metrics_by_name(metrics: Iterable[str]) -> Mapping[str, Sequence[str]]:
@@ -198,12 +212,14 @@ def metrics_by_name(metrics: Iterable[str]) -> Mapping[str, Sequence[str]]:
 
 def _named(metric: str, numbers: Sequence[int], series: Sequence[TextSeries]) -> Sequence[int]:
     """Return the series with the metric's own name, else those with or without `node_`."""
-    return [number for number in numbers if series[number].name == metric] or numbers
+    return [number for number in numbers if _metric_of(series[number]) == metric] or numbers
 
 
-def one_series(node: int, times: Floats, values: Floats) -> Series:
-    """Return a series whose samples all have a value."""
-    return Series(node, times, values, np.ones(len(times), np.int32))
+def one_series(node: int, times: Floats, values: Floats, *, absent: bool = False) -> Series:
+    """Return a series whose samples all have a value, or all say that the node never had the metric."""
+    if absent:
+        values = np.full(len(times), np.nan)
+    return Series(node, times, values, np.full(len(times), NEVER_HAD if absent else 1, np.int32))
 
 
 def _infos(series: Iterable[TextSeries]) -> list[Labels]:

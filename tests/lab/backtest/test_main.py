@@ -309,3 +309,24 @@ def test_rules_on_peers_compare_recorded_nodes_and_report_the_worst_deviation(ba
     assert interval["end"] == "2025-11-15T00:04:00.000Z"
     assert interval["worst"] > 100
     assert [*backtest.json()["nodes"]] == ["bad"]
+
+
+def test_metric_that_a_node_never_had_is_absent_and_not_missing(backtest):
+    absent = {f'plimsoll_metric_absent{{node="{node}",metric="load1"}}': [1, 1, 1] for node in "bc"}
+    load = {'load1{node="a"}': [7, 7, 7]}
+    assert backtest(load | absent, "-o", "json") == 0
+    assert {*backtest.json()["nodes"]} == {"a"}
+    assert backtest.json()["missingShare"] == 0
+    assert backtest(load | absent, "--fail-if=missing>0%") == 0
+    nan = {f'load1{{node="{node}"}}': [math.nan] * 3 for node in "bc"}
+    assert backtest(load | nan, "-o", "json") == 0
+    assert backtest.json()["missingShare"] == pytest.approx(2 / 3, abs=1e-6)
+    violate = [rule(whenMissing="violate")]
+    assert backtest(load | absent, "-o", "json", dontschedule=violate) == 0
+    assert {*backtest.json()["nodes"]} == {"a", "b", "c"}
+
+
+def test_metric_that_no_node_has_is_missing(backtest):
+    absent = {'plimsoll_metric_absent{node="a",metric="load1"}': [1, 1, 1]}
+    assert backtest(absent, "-o", "json") == 0
+    assert backtest.json()["missingShare"] == 1

@@ -1,5 +1,7 @@
 """The backtest decides as the live evaluator does: both get the same samples, and every decision at every moment is equal."""
 
+import tempfile
+
 import numpy as np
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -13,6 +15,9 @@ from evaluator.core.model.node_index import NodeIndex
 from evaluator.core.policy import parse
 from evaluator.core.readings.merged import Merged
 from evaluator.core.readings.store import Store
+from lab.backtest.inputs.dump import read_sources
+from lab.backtest.inputs.source import Request
+from lab.record import Recorder
 from lab.replay.grid import EXPIRY_PAUSE
 from lab.replay.replay import Replay, Timing
 from lab.replay.samples import Recording, Series, merged
@@ -24,11 +29,12 @@ GREATER_THAN_0 = {"metricname": "two", "operator": "GreaterThan", "target": 0}
 START, STEP, STALE = 1_700_000_000.0, 10.0, 25.0
 NODES = NodeIndex(["node-a", "node-b", "node-c"])
 METRICS = ("one", "two")
-ABSENT, GAP = "absent", "gap"
+ABSENT, NEVER, GAP = "absent", "never had", "gap"
 
 durations = st.sampled_from(["", "7s", "10s", "20s", "33s"])
 operators = st.sampled_from(["GreaterThan", "LessThan", "Equals"])
-cells = st.sampled_from([GAP, GAP, ABSENT, 0.0, 1.0, 2.0, 3.0, float("nan")])
+READ = [GAP, GAP, 0.0, 1.0, 2.0, 3.0, float("nan")]
+cells = st.sampled_from([*READ, ABSENT])
 
 
 @st.composite
@@ -61,8 +67,8 @@ def policies(draw):
 
 
 @st.composite
-def scrapes(draw):
-    """Tick → node → metric → value, ABSENT or GAP (no sample)."""
+def scrapes(draw, cells=cells):
+    """Tick → node → metric → value, ABSENT, NEVER (had) or GAP (no sample)."""
     ticks = draw(st.integers(1, 25))
     same = st.integers(1, 6)  # repeats make durations end
     table = []
@@ -122,7 +128,8 @@ def report(store, node, values, at):
         node,
         Delta(
             {m: v for m, v in values.items() if isinstance(v, float)},
-            absent=[m for m, v in values.items() if v == ABSENT],
+            absent=[m for m, v in values.items() if v in {ABSENT, NEVER}],
+            never_had=frozenset(m for m, v in values.items() if v == NEVER),
             unread=[m for m, v in values.items() if v == GAP],
         ),
         at,
@@ -154,6 +161,7 @@ def summary(decisions):
             "deschedule": dict(one.deschedule),
             "labels": {node: dict(labels) for node, labels in one.labels.items()},
             "missing": {metric: tuple(nodes) for metric, nodes in one.missing.items()},
+            "absent": {metric: tuple(nodes) for metric, nodes in one.absent.items()},
             "unreported": one.unreported,
             # A recording does not tell a metric that no node has from one that is not recorded.
             "problems": [text for text in one.problems if not text.startswith("no node has")],
@@ -271,3 +279,34 @@ def test_a_recording_read_in_parts_gives_the_same_decisions(wanted, table, cuts)
     for cut in sorted({min(cut, end) for cut in cuts} | {end}):
         for step in parts.run(recorded, START + STEP * cut):
             assert summary(step.decisions) == found[step.at]
+
+
+@settings(max_examples=examples(40), deadline=None)
+@given(policies(), scrapes(st.sampled_from([*READ, NEVER, NEVER])))
+def test_recorded_reports_are_replayed_with_what_nodes_never_had(wanted, table):
+    """Reports go to the live evaluator and to `plimsoll record`, whose file is read as a backtest reads it."""
+    table = [{node: dict.fromkeys(METRICS, 0.0) for node in NODES}, *table]
+    end = START + STEP * (len(table) + 8)
+    now = START
+    recorder = Recorder(lambda: now)
+    for row in table:
+        now += STEP
+        for node, values in row.items():
+            report(recorder, node, values, now)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(recorder.take())
+        file.flush()
+        request = Request(METRICS, f"{START:.0f}", f"{end:.0f}", STEP, STALE, 0.0, "node")
+        dump = read_sources([[file.name]], request)
+        replay = Replay(wanted, dump.nodes, Timing(STEP, STALE), start=START)
+        steps = {s.at: s.decisions for part, until in dump.parts() for s in replay.run(part, until)}
+        dump.close()
+    live, delivered, replayed = Live(wanted, START), 0, None
+    for at in sorted({*steps, *(START + STEP * tick for tick in range(len(table) + 1))}):
+        while delivered < len(table) and START + STEP * (delivered + 1) <= at:
+            delivered += 1
+            live.wait(START + STEP * delivered)
+            for node, values in table[delivered - 1].items():
+                report(live.store, node, values, START + STEP * delivered)
+        replayed = steps.get(at, replayed)
+        assert summary(replayed) == summary(live.decide(at)), at - START
