@@ -1,4 +1,6 @@
-"""Reads the evaluator's /explain pages through the API server's service proxy, with `kubectl get --raw`."""
+"""Reads the evaluator's /explain pages through the API server's service proxy, with `kubectl get --raw`; where the evaluator or a
+NetworkPolicy does not admit that, through `kubectl port-forward`.
+"""
 
 import contextlib
 import json
@@ -9,11 +11,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kubectl_plimsoll import forward
 from plimsoll.text import one_line
 
 Page = dict[str, Any]
 
+_CLOSED = "--pagesFrom="
+"""In the evaluator's refusal of the API server's service proxy."""
+_UNREACHED = ("i/o timeout", "no answer in")
+"""In errors where a NetworkPolicy drops the connection of the service proxy."""
+
 _HINTS: Sequence[tuple[str, str]] = (
+    (_CLOSED, "or you need the right to create pods/portforward in the evaluator's namespace"),
+    *(
+        (
+            sign,
+            "does a NetworkPolicy keep the API server from the evaluator's port ops? open it (--pagesFrom, see "
+            "docs/kubectl-plugin.md#access), or you need the right to create pods/portforward in the evaluator's namespace",
+        )
+        for sign in _UNREACHED
+    ),
     ("(Forbidden)", "you need the right to get services/proxy in the evaluator's namespace"),
     ('services "', "is the evaluator's namespace another one (--evaluator-namespace)?"),
     ("namespaces ", "is the evaluator's namespace another one (--evaluator-namespace)?"),
@@ -66,6 +83,8 @@ class Evaluator:
     namespace: str = "plimsoll"
     service: str = "plimsoll-evaluator"
     port: str = "ops"
+    patience: float = 5.0
+    """Seconds until another way than the service proxy is tried."""
 
     def get(
         self, path: str = "", query: Mapping[str, str] | None = None, *, page: str = "explain"
@@ -80,10 +99,11 @@ class Evaluator:
         return self._get("https", path, query)
 
     def _get(self, scheme: str, path: str, query: Mapping[str, str] | None) -> Page:
-        where = f"/api/v1/namespaces/{self.namespace}/services/{scheme}:{self.service}:{self.port}/proxy/{urllib.parse.quote(path)}"
+        target = urllib.parse.quote(path)
         if query:
-            where += f"?{urllib.parse.urlencode(query, safe='/')}"
-        text = self._run("get", "--raw", where)
+            target += f"?{urllib.parse.urlencode(query, safe='/')}"
+        where = f"/api/v1/namespaces/{self.namespace}/services/{scheme}:{self.service}:{self.port}/proxy/{target}"
+        text = self._read(scheme, where, target)
         try:
             page = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -99,6 +119,25 @@ class Evaluator:
                 f"the response of {where} is no object: is that the evaluator's port?"
             )
         return page
+
+    def _read(self, scheme: str, where: str, target: str) -> str:
+        """Return the answer of the service proxy, or of a port-forward if the proxy is refused. Raises UnreachableError."""
+        proxied = ("get", "--raw", where)
+        try:
+            return self._run(*proxied, timeout=self.patience)
+        except UnreachableError as refused:
+            if not any(sign in str(refused) for sign in (_CLOSED, *_UNREACHED)):
+                raise
+            ports = ("port-forward", f"service/{self.service}", f":{self.port}")
+            try:
+                command = [*self.kubectl, "-n", self.namespace, *ports]
+                return forward.read([*command, "--address=127.0.0.1"], scheme, target)
+            except forward.AnswerError as error:
+                raise UnreachableError(_explained(str(error))) from error
+            except (forward.ForwardError, OSError):
+                if _UNREACHED[-1] in str(refused):  # a slow answer, perhaps
+                    return self._run(*proxied)
+                raise refused from None
 
     def acknowledge(self, node: str, problem: str) -> None:
         """Annotate a node: a person has seen its problem now, and takes it for ended. Raises UnreachableError."""
@@ -162,11 +201,17 @@ class Evaluator:
         """Delete the scores of a node, by kubectl; return its answer. Raises UnreachableError."""
         return self._run("annotate", "node", "--", node, f"{_MEMORY}-").strip()
 
-    def _run(self, *arguments: str) -> str:
+    def _run(self, *arguments: str, timeout: float | None = None) -> str:
         try:
             done = subprocess.run(  # noqa: S603 (kubectl, without a shell)
-                [*self.kubectl, *arguments], capture_output=True, text=True, check=False
+                [*self.kubectl, *arguments],
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=timeout,
             )
+        except subprocess.TimeoutExpired as error:
+            raise UnreachableError(f"no answer in {timeout:g} s") from error
         except OSError as error:
             raise UnreachableError(f"{self.kubectl[0]} cannot be started: {error}") from error
         if done.returncode:

@@ -72,7 +72,7 @@ def adapt(key: Key, body: Any) -> None:
             body["spec"]["issuerRef"] = Either(reference, body["spec"]["issuerRef"])
         case "PodMonitor" | "PrometheusRule":
             _monitoring(body)
-        case "NetworkPolicy" if program in {"agent", "evaluator"}:
+        case "NetworkPolicy":
             _network_policy(body, program)
         case "ConfigMap" if program == "problems":
             shipped = body["data"].items()
@@ -137,27 +137,57 @@ def _monitoring(body: Any) -> None:
 
 
 def _network_policy(body: Any, program: str) -> None:
-    """Put the peers of the values into the NetworkPolicy of a program."""
+    """Put the peers of the values into the NetworkPolicy of a program, and those of Prometheus into that of egress."""
+    if program == "evaluator-egress":
+        _prometheus_egress(body)
+    if program.endswith("-egress"):
+        return
     values = f".Values.{program}.networkPolicy"
     rules = body["spec"]["ingress"]
     if program == "agent":
-        # Without prometheus and monitoring: only the given peers.
-        rules[0]["from"] = [
-            Item(
-                (
-                    f"{{{{- range {values}.namespaces }}}}",
-                    "- namespaceSelector:",
-                    "    matchLabels:",
-                    "      kubernetes.io/metadata.name: {{ . }}",
-                    "{{- end }}",
-                )
-            ),
-            *rules[0]["from"][1:],
-            More(f"{values}.from"),
-        ]
+        rules[0]["from"] = _scrapers(rules[0]["from"], values)
     else:
         rules[1]["from"].append(More(f"{values}.agentsFrom"))
+        blocks = (
+            "{{- range .Values.evaluator.pagesFrom }}",
+            "- ipBlock:",
+            "    cidr: {{ . | quote }}",
+            "{{- end }}",
+        )
+        rules[2]["from"] = [*_scrapers(rules[2]["from"], values), Item(blocks)]
         rules.append(More(f"{values}.ingress"))
+
+
+def _scrapers(peers: list[Any], values: str) -> list[Any]:
+    """Return who may scrape: the namespaces of the values, Prometheus, and further peers."""
+    namespaces = (
+        f"{{{{- range {values}.namespaces }}}}",
+        "- namespaceSelector:",
+        "    matchLabels:",
+        "      kubernetes.io/metadata.name: {{ . }}",
+        "{{- end }}",
+    )
+    _, prometheus = peers
+    (where,) = prometheus["namespaceSelector"]["matchExpressions"]
+    closed = where["values"]
+    where["values"] = Added(closed.condition, _block(f"{values}.namespaces"))
+    some = f"or {values}.namespaces (not {closed.condition})"
+    return [Item(namespaces), Added(some, prometheus), More(f"{values}.from")]
+
+
+def _prometheus_egress(body: Any) -> None:
+    """Put the namespace and port of Prometheus into the rule of `prometheus-egress`."""
+    rule = body["spec"]["egress"][-1].value
+    values = ".Values.sources.prometheus"
+    put(rule, ["ports", 0, "port"], Raw(f"{{{{ {values}.port }}}}"))
+    labels: list[str | int] = [
+        "to",
+        0,
+        "namespaceSelector",
+        "matchLabels",
+        "kubernetes.io/metadata.name",
+    ]
+    put(rule, labels, Raw(f"{{{{ {values}.namespace }}}}"))
 
 
 def _pod(template: dict[str, Any], name: str) -> None:
@@ -274,7 +304,10 @@ def gpu(agent: Any) -> Any:
 
 
 def _evaluator_pod(pod: dict[str, Any], container: dict[str, Any]) -> None:
-    """Mount the queries of the values."""
+    """Mount the queries of the values, and name the networks that read pages."""
+    networks = ".Values.evaluator.pagesFrom"
+    flag = Raw(f'"--pagesFrom={{{{ join "," {networks} }}}}"')
+    container["args"].insert(-1, Added(networks, flag))
     queries = ".Values.sources.prometheus.queries"
     mount = {"name": "queries", "mountPath": "/etc/plimsoll/queries", "readOnly": True}
     container["volumeMounts"].append(Added(queries, mount))

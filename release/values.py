@@ -10,6 +10,7 @@ OBJECT = {"type": "object"}
 EITHER = {"type": ["string", "integer"]}
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 NAMES = {"type": "array", "items": {"type": "string"}}
+NETWORKS = {"type": "array", "items": {"type": "string", "pattern": "/[0-9]+$"}}
 COUNT = {"type": "integer", "minimum": 1}
 LIST = {"type": "array", "items": {"type": "object"}}
 ARGUMENTS = {"type": "array", "items": {"type": "string", "pattern": "^--?[a-zA-Z]"}}
@@ -58,6 +59,15 @@ def general(images: Mapping[str, tuple[str, str]], objects: Mapping[str, Any]) -
     yield Value("evaluator.networkPolicy.enabled", True, BOOLEAN, "a NetworkPolicy by port")
     about = "peers of port `agents` beside the agents, such as `[{ipBlock: {cidr: 10.0.0.0/8}}]` with hostNetwork"
     yield Value("evaluator.networkPolicy.agentsFrom", [], LIST, about)
+    about = "whose pods reach port `ops` for /metrics; so does Prometheus elsewhere"
+    yield Value("evaluator.networkPolicy.namespaces", ["monitoring"], NAMES, about)
+    about = "further peers of port `ops`, as in a NetworkPolicy"
+    yield Value("evaluator.networkPolicy.from", [], LIST, about)
+    about = (
+        "networks that read pages without a token (--pagesFrom), also in the NetworkPolicy: addresses of the API servers, "
+        "for the service proxy of `kubectl plimsoll` and Headlamp; docs/kubectl-plugin.md"
+    )
+    yield Value("evaluator.pagesFrom", [], NETWORKS, about)
     yield Value("evaluator.networkPolicy.ingress", [], LIST, "further rules, with ports and peers")
     yield Value("rbac.create", True, BOOLEAN, "Roles and bindings; false: create those of deploy")
     yield Value("commonLabels", {}, TEXTS, "labels of all objects and pods, not of selectors")
@@ -154,6 +164,10 @@ def sources() -> Iterator[Value]:
     )
     about = "metric name: PromQL; entries of several values files add up"
     yield Value("sources.prometheus.queries", {}, TEXTS, about)
+    about = "its namespace, for components.prometheusEgress"
+    yield Value("sources.prometheus.namespace", "monitoring", TEXT, about)
+    about = "its pods' port there; after translation of a Service"
+    yield Value("sources.prometheus.port", 9090, PORT, about)
 
 
 def certificates() -> Iterator[Value]:

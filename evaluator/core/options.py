@@ -8,6 +8,7 @@ from evaluator.core.sources.agents.options import AgentOptions
 from evaluator.core.sources.options import SourceOptions
 from plimsoll import durations, flags
 from plimsoll.flags import option
+from plimsoll.http import networks
 from plimsoll.http.limits import Limits
 from plimsoll.logs import LogOptions
 
@@ -132,6 +133,15 @@ class OpsPortOptions:
         False,
         "admit only users with a bearer token and, by RBAC, the permission to get the nonResourceURL /metrics, or /plimsoll "
         "and the path of what the page shows; /healthz and /readyz stay open",
+    )
+    pages_from: networks.Networks = option(
+        "pagesFrom",
+        frozenset(),
+        "networks whose clients may read all pages without a token, such as the API servers' addresses for the service proxy of "
+        "kubectl and Headlamp. Others are refused, except on loopback, where kubectl port-forward is; with a service mesh, all "
+        "clients may be there: use --opsAuthorize, which requires a token of everyone",
+        metavar="NETWORK,...",
+        parse=networks.parse,
     )
     bind_address: str = option(
         "bindAddress", "", "address to listen on; empty for all", metavar="ADDRESS"

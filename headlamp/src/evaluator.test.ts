@@ -45,6 +45,12 @@ test.each<[string, Recorded, RegExp, RegExp]>([
     /token/,
     /--opsAuthorize.*port-forward/,
   ],
+  [
+    '--pagesFrom',
+    status(403, 'pages are for kubectl port-forward, not for 10.0.0.7: --pagesFrom=10.0.0.7/32'),
+    /10\.0\.0\.7/,
+    /evaluator\.pagesFrom/,
+  ],
   ['the session in the cluster ended', status(401, 'Unauthorized'), /Unauthorized/, /Log in/],
   [
     'the evaluator does not have the node',

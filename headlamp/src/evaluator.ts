@@ -129,6 +129,12 @@ export function explained(error: unknown, evaluator: EvaluatorService): Evaluato
         'read its pages through a port-forward (docs/pages.md).'
       );
     }
+    if (message.includes('--pagesFrom=')) {
+      return (
+        "The evaluator does not open its pages to the API server's service proxy: set --pagesFrom, with the chart " +
+        'evaluator.pagesFrom (docs/kubectl-plugin.md).'
+      );
+    }
     if (message.includes('services "') && status === 404) {
       return SET_SERVICE;
     }

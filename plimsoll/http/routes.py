@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from urllib.parse import urlsplit
 
+from plimsoll.http import networks
 from plimsoll.http.types import Handler, Refuse, RejectedRequestError, Request, Response
 from plimsoll.text import shown
 
@@ -82,7 +83,8 @@ def without_rebinding(handler: Handler, refuse: Refuse, *, open_paths: Container
 
     async def answer(request: Request) -> Response:
         host = request.headers.get("host")
-        if host is None or request.path in open_paths or not _from_loopback(request):
+        local = networks.is_loopback(request.peer.address)
+        if host is None or request.path in open_paths or not local:
             return await handler(request)
         if is_loopback(host) or _is_address(host):
             return await handler(request)
@@ -91,15 +93,6 @@ def without_rebinding(handler: Handler, refuse: Refuse, *, open_paths: Container
         return refuse(refused, request)
 
     return answer
-
-
-def _from_loopback(request: Request) -> bool:
-    try:
-        peer = ipaddress.ip_address(request.peer.address)
-    except ValueError:
-        return False
-    mapped = peer.ipv4_mapped if isinstance(peer, ipaddress.IPv6Address) else None
-    return (mapped or peer).is_loopback
 
 
 def _is_address(host: str) -> bool:

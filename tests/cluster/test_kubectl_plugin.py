@@ -18,6 +18,7 @@ from sandbox.client.objects import CRDS, PODS, ObjectKind
 from sandbox.envtest import ControlPlane, NoControlPlaneError, find
 from tests.cluster.plane import Plane, sandbox_plane
 from tests.eventually import eventually
+from tests.security.test_ops_clients import other_address
 
 pytestmark = [
     pytest.mark.features("pages"),
@@ -30,12 +31,15 @@ ADDRESS = "192.0.2.10"
 
 
 class Relay:
-    """An HTTP CONNECT proxy on a Unix socket, through which the API server reaches pods: all of them are on `port`."""
+    """An HTTP CONNECT proxy on a Unix socket, through which the API server reaches pods: all of them are on `port`.
+
+    `source`: the address that they see it under.
+    """
 
     def __init__(self, folder):
         self.socket = folder / "egress"
         self.config = folder / "egress.yaml"
-        self.port = 0
+        self.port, self.source = 0, "127.0.0.1"
         transport = {"uds": {"udsName": str(self.socket)}}
         connection = {"proxyProtocol": "HTTPConnect", "transport": transport}
         body = {
@@ -49,7 +53,8 @@ class Relay:
         with contextlib.closing(writer):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-            inner, outer = await asyncio.open_connection("127.0.0.1", self.port)
+            source = (self.source, 0)
+            inner, outer = await asyncio.open_connection("127.0.0.1", self.port, local_addr=source)
             with contextlib.closing(outer):
                 ends = (_copy(reader, outer), _copy(inner, writer))
                 tasks = [asyncio.create_task(one) for one in ends]
@@ -121,7 +126,7 @@ async def installed(world, relay, flags):
     world.fleet.say(sick, health=2)
     world.fleet.say(well, health=0)
     await world.start(*flags)
-    relay.port = world.evaluator._ports["ops"].number
+    relay.port, relay.source = world.evaluator._ports["ops"].number, "127.0.0.1"
     server = world.plane.server
     if isinstance(server, ApiServer):
         url = f"http://127.0.0.1:{relay.port}"
@@ -282,6 +287,26 @@ class TestAuthorization:
         assert status == 2
         assert "a bearer token is required" in errors
         assert "docs/kubectl-plugin.md" in errors
+
+
+async def test_service_proxy_reads_pages_once_its_network_may(world, installed, relay):
+    """The evaluator's refusal names the network; it is none of RBAC, and none of a Service or a token."""
+    if isinstance(world.plane.server, ApiServer):
+        pytest.skip("the sandbox reaches the evaluator on loopback")
+    relay.source = other_address()
+    status, out, errors = await plimsoll(world, "status")
+    assert (status, out) == (2, "")
+    network = f"{relay.source}/32"
+    assert f"not for {relay.source}" in errors
+    assert f"--pagesFrom={network}" in errors
+    assert "the right to create pods/portforward" in errors
+    assert "services/proxy" not in errors
+    await world.evaluator.stop()
+    await world.start(f"--pagesFrom={network}")
+    relay.port = world.evaluator._ports["ops"].number
+    status, out, errors = await plimsoll(world, "status")
+    assert status == 0, errors
+    assert out.splitlines()[0] == "evaluator: ready"
 
 
 async def test_user_without_the_right_is_told_which_one_is_missing(world, installed):

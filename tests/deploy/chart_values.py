@@ -54,9 +54,12 @@ EVERYTHING["agent"] |= {
 }
 EVERYTHING["evaluator"] |= {
     "replicas": 1,
+    "pagesFrom": ["10.7.0.1/32", "fd00::/8"],
     "podDisruptionBudget": {"maxUnavailable": "50%"},
     "networkPolicy": {
         "agentsFrom": [{"ipBlock": {"cidr": "10.0.0.0/8"}}],
+        "namespaces": ["metrics"],
+        "from": [{"ipBlock": {"cidr": "10.9.0.0/16"}}],
         "ingress": [{"ports": [{"port": 8080}]}],
     },
 }

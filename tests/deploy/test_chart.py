@@ -227,6 +227,14 @@ def test_values_of_other_objects_have_their_effect(render):
     ingress = objects["NetworkPolicy", "plimsoll-evaluator"]["spec"]["ingress"]
     assert {"ipBlock": {"cidr": "10.0.0.0/8"}} in ingress[1]["from"]
     assert ingress[-1] == {"ports": [{"port": 8080}]}
+    (peers,) = [rule["from"] for rule in ingress if rule["ports"] == [{"port": "ops"}]]
+    blocks = [peer["ipBlock"]["cidr"] for peer in peers if "ipBlock" in peer]
+    assert (peers[0]["namespaceSelector"], blocks) == (
+        {"matchLabels": {"kubernetes.io/metadata.name": "metrics"}},
+        ["10.9.0.0/16", "10.7.0.1/32", "fd00::/8"],
+    )
+    (container,) = objects["Deployment", "plimsoll-evaluator"]["spec"]["template"]["spec"]["containers"]  # fmt: skip
+    assert "--pagesFrom=10.7.0.1/32,fd00::/8" in container["args"]
     for kind, name in (("PodMonitor", "plimsoll-agent"), ("PrometheusRule", "plimsoll")):
         metadata = objects[kind, name]["metadata"]
         assert (metadata["namespace"], metadata["labels"]["release"]) == (
@@ -367,3 +375,37 @@ def test_package_contains_the_rules(tmp_path):
 def test_values_are_nested_by_their_path():
     values = [generator.Value("a.b", 1, {}, ""), generator.Value("a.c", 2, {}, "")]
     assert tree(values) == {"a": {"b": 1, "c": 2}}
+
+
+def test_notes_say_how_the_service_proxy_reads_pages(chart):
+    """On a cluster with its addresses, which `helm template` does not look up."""
+    notes = chart.render(values={}, name="mine", namespace="x")["plimsoll/templates/NOTES.txt"]
+    assert "helm upgrade mine ... --reuse-values --set 'evaluator.pagesFrom={ADDRESS/32}'" in notes
+
+
+def test_namespaces_and_port_of_prometheus_are_values(render):
+    components = {"closedMetrics": True, "closedEgress": True, "prometheusEgress": True}
+    values = {
+        "components": components,
+        "agent": {"networkPolicy": {"namespaces": ["observability"]}},
+        "evaluator": {"networkPolicy": {"namespaces": ["observability"]}},
+        "sources": {"prometheus": {"namespace": "observability", "port": 9091}},
+    }
+    objects = render(values)
+    policies = [one for (kind, _), one in objects.items() if kind == "NetworkPolicy"]
+    assert "monitoring" not in json.dumps(policies)
+    egress = objects["NetworkPolicy", "plimsoll-evaluator-egress"]["spec"]["egress"][-1]
+    assert egress["ports"] == [{"port": 9091}]
+    assert "observability" in json.dumps(egress["to"])
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_without_namespaces_only_the_given_peers_scrape(render, closed):
+    policy = {"namespaces": [], "from": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}
+    values = {name: {"networkPolicy": policy} for name in ("agent", "evaluator")}
+    objects = render({**values, "components": {"closedMetrics": closed}})
+    for name, port in (("agent", "metrics"), ("evaluator", "ops")):
+        rules = objects["NetworkPolicy", f"plimsoll-{name}"]["spec"]["ingress"]
+        (peers,) = [rule["from"] for rule in rules if rule["ports"] == [{"port": port}]]
+        labelled = [peer for peer in peers if "podSelector" in peer]
+        assert (len(labelled), peers[-1]) == (0 if closed else 1, policy["from"][0])

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from evaluator.config import Settings
+
 DEPLOY = Path(__file__).parents[2] / "deploy"
 MONITORING = {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
 
@@ -36,6 +38,20 @@ def test_only_prometheus_reaches_the_agents_metrics_by_default():
     namespace, prometheus = rule["from"]
     assert namespace == {"namespaceSelector": MONITORING}
     assert prometheus["podSelector"] == {"matchLabels": {"app.kubernetes.io/name": "prometheus"}}
+
+
+def test_only_prometheus_reaches_the_evaluators_metrics_by_default():
+    objects = built("core")
+    rules = objects["NetworkPolicy", "plimsoll-evaluator"]["spec"]["ingress"]
+    (rule,) = [rule for rule in rules if {"port": "ops"} in rule["ports"]]
+    agents = objects["NetworkPolicy", "plimsoll-agent"]["spec"]["ingress"][0]
+    assert rule == {"ports": [{"port": "ops"}], "from": agents["from"]}
+
+
+def test_pages_are_open_to_no_network_by_default():
+    pod = built("core")["Deployment", "plimsoll-evaluator"]["spec"]["template"]["spec"]
+    assert "pagesFrom" not in str(pod["containers"][0]["args"])
+    assert not Settings().pages_from
 
 
 def test_all_of_plimsoll_includes_the_guard():

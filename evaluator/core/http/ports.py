@@ -21,6 +21,7 @@ from evaluator.core.sources.agents.server import AgentServer
 from evaluator.core.tls import CertificateReloader
 from plimsoll import logs
 from plimsoll.html import assets
+from plimsoll.http import networks
 from plimsoll.http.addresses import Address
 from plimsoll.http.limits import Limits
 from plimsoll.http.routes import Routes, without_rebinding
@@ -183,6 +184,8 @@ ResourcePath = Callable[[Request], str | None]
 """Returns the one path of what a request shows, by which permissions name it; None for paths that are no page."""
 
 _METRICS = "/metrics"
+_PUBLIC = HEALTH | {_METRICS}
+"""Paths of the operations port that are no pages. Without --opsAuthorize, NetworkPolicies restrict them."""
 _PREFIX = "/plimsoll"
 """Stands before the path of a page in a permission, so that it is not mistaken for a path of the API server."""
 
@@ -211,8 +214,13 @@ def ops_server(
     *,
     limits: Limits = ops.LIMITS,
 ) -> Server:
-    """Return the server of that port: plain, over TLS with --opsTls, or for authorized users only with --opsAuthorize too."""
+    """Return the server of that port: plain, over TLS with --opsTls, or for authorized users only with --opsAuthorize too.
+
+    Without --opsAuthorize, pages are for clients on loopback and of --pagesFrom.
+    """
     handler = without_rebinding(handler, ops_refusal, open_paths=HEALTH)
+    if not settings.ops_authorize:
+        handler = private_pages(handler, settings.pages_from)
     if not settings.ops_tls:
         return Server(handler, limits=limits)
     certificates = tls.rotation(
@@ -227,6 +235,28 @@ def ops_server(
             handler, partial(attributes_of, resource_path=resource_path), ops_refusal
         )
     return Server(handler, limits=limits, tls=certificates.current)
+
+
+def private_pages(handler: Handler, admitted: networks.Networks) -> Handler:
+    """Return a handler that answers probes and metrics to all clients, and pages to those on loopback and of some networks."""
+
+    async def answer(request: Request) -> Response:
+        peer = request.peer.address
+        if (
+            request.path in _PUBLIC
+            or networks.is_loopback(peer)
+            or networks.contains(admitted, peer)
+        ):
+            return await handler(request)
+        address = networks.address_of(peer) or peer
+        network = "".join(map(str, networks.parse(str(address)))) if address else "NETWORK"
+        reason = (
+            f"pages are for kubectl port-forward, not for {address}: if that is the API server's service proxy, open them with "
+            f"--pagesFrom={network} (docs/pages.md#access)"
+        )
+        return ops_refusal(RejectedRequestError(HTTPStatus.FORBIDDEN, reason), request)
+
+    return answer
 
 
 def attributes_of(request: Request, *, resource_path: ResourcePath) -> Attributes | None:

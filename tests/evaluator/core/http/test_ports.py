@@ -139,7 +139,7 @@ async def test_without_the_api_server_nothing_is_assumed(get, api):
     assert (await get("/readyz")).status == 200
 
 
-async def test_tls_alone_admits_every_client(start, settings, dial, authority):
+async def test_tls_alone_needs_no_token(start, settings, dial, authority):
     port = await start(replace(settings, ops_authorize=False))
     peer = await dial(port, authority.client())
     assert (await peer.ask(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")).status == 200

@@ -1,0 +1,136 @@
+"""Where the service proxy is refused, pages are read through `kubectl port-forward`; errors say which refusal it was."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from kubectl_plimsoll import main as cli
+from kubectl_plimsoll.evaluator import Evaluator, UnreachableError
+
+CLOSED = "pages are for kubectl port-forward, not for 10.0.0.7: if that is the API server's service proxy, open them with --pagesFrom=10.0.0.7"
+DROPPED = 'an error on the server ("error trying to reach service: dial tcp 10.244.1.9:8080: i/o timeout")'
+PAGE = {"waitingFor": [], "policies": []}
+START = """#!/bin/sh
+echo "$*" >> {folder}/log
+case "$*" in *--raw*) mkdir {folder}/hang 2> {folder}/none && exec tail -f {folder}/log ;; esac
+exec {python} {folder}/fake.py "$@"
+"""
+"""The first request of the service proxy hangs, unless the folder `hang` exists."""
+FAKE = """
+import http.server, json, sys
+
+if "--raw" in sys.argv:
+    if {proxied!r}:
+        print(json.dumps({page!r}))
+        sys.exit(0)
+    sys.exit("Error from server: " + {refusal!r})
+if {forbidden!r}:
+    sys.exit("error: pods is forbidden: User x cannot create resource pods/portforward")
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        open({log!r}, "a").write(self.path + "\\n")
+        self.send_response({status!r})
+        self.end_headers()
+        self.wfile.write(json.dumps({page!r}).encode())
+
+    def log_message(self, *_):
+        pass
+
+server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+print("Forwarding from 127.0.0.1:%d -> 8080" % server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture
+def kubectl(tmp_path, monkeypatch):
+    """A program in kubectl's place; returns what it was called with, and the paths that were asked through the port-forward."""
+    log = tmp_path / "log"
+
+    def make(refusal=CLOSED, *, hangs=False, proxied=False, forbidden=False, status=200, page=PAGE):
+        given = {"proxied": proxied, "forbidden": forbidden, "status": status, "page": page}
+        fake = FAKE.format(log=str(log), refusal=refusal, **given)
+        (tmp_path / "fake.py").write_text(fake)
+        program = tmp_path / "kubectl"
+        program.write_text(START.format(folder=tmp_path, python=sys.executable))
+        program.chmod(0o755)
+        if not hangs:
+            (tmp_path / "hang").mkdir()
+        return lambda: log.read_text().splitlines()
+
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    return make
+
+
+@pytest.mark.parametrize("refusal", [CLOSED, DROPPED])
+def test_pages_are_read_through_a_port_forward_where_the_service_proxy_is_refused(
+    kubectl, capsys, refusal
+):
+    calls = kubectl(refusal)
+    assert cli.main(["explain", "--context=c", "policy", "shop/web", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == PAGE
+    _, forwarded, path = calls()
+    ports = "service/plimsoll-evaluator :ops --address=127.0.0.1"
+    assert forwarded == f"--context=c -n plimsoll port-forward {ports}"
+    assert path == "/explain/shop/web"
+
+
+def test_service_proxy_that_does_not_answer_is_left(kubectl):
+    calls = kubectl(hangs=True)
+    assert Evaluator(patience=2.0).get(query={"pod": "shop/web"}) == PAGE
+    assert calls()[-1] == "/explain?pod=shop/web"
+
+
+def test_slow_answer_is_waited_for_without_the_right_to_forward_ports(kubectl):
+    calls = kubectl(hangs=True, proxied=True, forbidden=True)
+    assert Evaluator(patience=2.0).get() == PAGE
+    assert ["--raw" in call for call in calls()] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [
+        (CLOSED, ("--pagesFrom=10.0.0.7", "or you need the right to create pods/portforward")),
+        (DROPPED, ("i/o timeout", "does a NetworkPolicy keep the API server from", "--pagesFrom")),
+    ],
+)
+def test_without_the_right_to_forward_ports_status_says_which_refusal_it_was(
+    kubectl, capsys, refusal, words
+):
+    kubectl(refusal, forbidden=True)
+    assert cli.main(["status"]) == cli.UNKNOWN
+    errors = capsys.readouterr().err
+    assert all(word in errors for word in words), errors
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        'services "x" is forbidden: (Forbidden)',
+        "no endpoints available",
+        "a bearer token is required",
+    ],
+)
+def test_other_refusals_are_no_reason_for_a_port_forward(kubectl, refusal):
+    calls = kubectl(refusal)
+    with pytest.raises(UnreachableError) as raised:
+        Evaluator().get()
+    assert refusal in str(raised.value)
+    assert "pagesFrom" not in str(raised.value)
+    assert len(calls()) == 1
+
+
+def test_error_of_the_evaluator_is_that_through_a_port_forward_too(kubectl):
+    kubectl(status=404, page={"kind": "Status", "message": "no pod shop/web"})
+    with pytest.raises(UnreachableError, match=r"^no pod shop/web$"):
+        Evaluator().get(query={"pod": "shop/web"})
+
+
+def test_port_forward_ends_with_the_command(kubectl, tmp_path):
+    kubectl()
+    Evaluator().get()
+    commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
+    assert not [one for one in commands if str(tmp_path).encode() in one]
