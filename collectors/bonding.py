@@ -37,7 +37,7 @@ class Bonding:
         """Read the source now. Bonds without a readable list of slaves were removed in between."""
         counts: dict[str, tuple[int, int]] = {}
         for master in _names(host.read(self._net / "bonding_masters")):
-            slaves = host.read_optional(self._net / master / "bonding/slaves")
+            slaves = host.read_guarded(self._net / master / "bonding/slaves")
             if slaves is not None:
                 names = _names(slaves)
                 counts[master] = len(names), sum(self._is_up(master, name) for name in names)

@@ -82,9 +82,9 @@ class Conntrack:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources, which exist only once the kernel module is loaded."""
-        text = host.read_optional(self._stat)
         table: Mapping[str, int] = {}
         try:
+            text = host.read_optional(self._stat)
             table = {} if text is None else parse(text)
         except CollectorError as error:
             guard.skip(error)

@@ -26,6 +26,11 @@ METRICS = Table(
     ),
 )
 
+_FILES = {
+    "entropy_avail": "node_entropy_available_bits",
+    "poolsize": "node_entropy_pool_size_bits",
+}
+
 
 def parse(name: str, text: str) -> int:
     """Return the number in one of the files."""
@@ -40,25 +45,14 @@ class Entropy:
 
     def __init__(self, machine: host.Host) -> None:
         self._directory = machine.procfs / "sys/kernel/random"
-        self._size: int | None = None
 
     def collect(self) -> Iterator[Family]:
-        """Read the sources; the pool size is a kernel constant and read once."""
-        available = self._read("entropy_avail", "node_entropy_available_bits")
-        if self._size is None:
-            self._size = self._read("poolsize", "node_entropy_pool_size_bits")
-        if available is not None:
-            yield METRICS.single("node_entropy_available_bits", available)
-        if self._size is not None:
-            yield METRICS.single("node_entropy_pool_size_bits", self._size)
-
-    def _read(self, name: str, metric: str) -> int | None:
-        text = host.read(self._directory / name)
-        try:
-            return parse(name, text)
-        except CollectorError as error:
-            guard.skip(error, metric)
-            return None
+        """Read the sources now."""
+        for name, text in host.read_each(self._directory, tuple(_FILES)).items():
+            try:
+                yield METRICS.single(_FILES[name], parse(name, text))
+            except CollectorError as error:
+                guard.skip(error, _FILES[name])
 
 
 ENTRY = Entry(build=lambda host, _: Entropy(host), metrics=METRICS, about="available entropy")

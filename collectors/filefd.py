@@ -21,7 +21,7 @@ _FIELDS = 3
 @guard.some
 def parse(text: str) -> Iterator[Family]:
     """Return allocated and maximum; the number between them has been 0 since Linux 2.6."""
-    fields = text.split()
+    fields = text.partition("\n")[0].split()
     if len(fields) != _FIELDS:
         raise CollectorError(f"file-nr: three numbers expected, got {text[:80]!r}")
     for name, field in (("node_filefd_allocated", fields[0]), ("node_filefd_maximum", fields[2])):

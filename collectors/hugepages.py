@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from collectors.interface import guard
 from collectors.interface.entry import Entry
 from collectors.interface.host import Host
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import Family, SourceAbsentError
+from collectors.interface.sample import CollectorError, Family, SourceAbsentError
 from collectors.shared import sysfs
 from collectors.shared.formats.numerals import parse_uint
 from collectors.shared.numanodes import numa_nodes
@@ -119,6 +120,9 @@ class HugePages:
             return [(str(n.number), f"{n.directory}/hugepages") for n in self._nodes.get()]
         except SourceAbsentError:
             return [("0", self._pools)]
+        except CollectorError as error:
+            guard.skip(error, *_BY_NODE)
+            return []
 
 
 ENTRY = Entry(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.sample import CollectorError, Family
 from collectors.shared import attributes, sysfs
 from collectors.shared.formats.numerals import parse_float, parse_uint
 from collectors.shared.formats.patterns import DeviceFilter, regexp
@@ -228,19 +228,13 @@ def _known_files(port: str) -> dict[str, list[str]]:
 
 def _texts(port: Port) -> Iterator[tuple[str, str]]:
     for folder, names in port.files.items():
-        try:
-            texts = attributes.read(f"{port.directory}/{folder}", names)
-        except SourceAbsentError:
-            continue  # removed since
-        for name, text in texts.items():
+        texts = attributes.read_optional(f"{port.directory}/{folder}", names)
+        for name, text in (texts or {}).items():
             yield os.path.join(folder, name), text  # noqa: PTH118
 
 
 def _info(adapter: Adapter) -> tuple[str, str, str, str]:
-    try:
-        texts = attributes.read(adapter.directory, _INFO)
-    except SourceAbsentError:
-        texts = {}
+    texts = attributes.read_optional(adapter.directory, _INFO) or {}
     board, firmware, kind = (texts.get(name, "") for name in _INFO)
     return board, adapter.device, firmware, kind
 

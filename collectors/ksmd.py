@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family, MetricType, SourceAbsentError
+from collectors.interface.sample import CollectorError, Family, MetricType
 from collectors.shared.formats.numerals import parse_uint
 
 _SOURCE = "<sysfs>/kernel/mm/ksm"
@@ -87,16 +87,11 @@ class Ksmd:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources, which depend on the kernel's version."""
-        found = False
-        for file in _FILES:
-            if (text := host.read_optional(self._directory / file)) is not None:
-                found = True
-                try:
-                    yield parse(file, text)
-                except CollectorError as error:
-                    guard.skip(error, _FILES[file].name)
-        if not found:
-            raise SourceAbsentError(f"{self._directory}: a kernel without KSM")
+        for file, text in host.read_each(self._directory, tuple(_FILES)).items():
+            try:
+                yield parse(file, text)
+            except CollectorError as error:
+                guard.skip(error, _FILES[file].name)
 
 
 ENTRY = Entry(

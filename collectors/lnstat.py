@@ -49,7 +49,7 @@ class Lnstat:
         """Read the sources, one per cache."""
         rows: dict[str, dict[tuple[str, str], float]] = {}
         for cache in sysfs.listing(self._directory):
-            text = host.read_optional(self._directory / cache) or ""
+            text = host.read_guarded(self._directory / cache) or ""
             for name, cpu, value in guard.attempt(parse(cache, text)):
                 rows.setdefault(name, {})[cache, str(cpu)] = value
         for name, samples in rows.items():

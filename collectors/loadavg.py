@@ -21,7 +21,7 @@ _NAMES = tuple(metric.name for metric in METRICS)
 @guard.some
 def parse(text: str) -> Iterator[Family]:
     """Return the three averages; what follows them (`2/713 4242`) describes processes."""
-    fields = text.split()
+    fields = text.partition("\n")[0].split()
     if len(fields) < len(_NAMES) or "/" in "".join(fields[: len(_NAMES)]) or len(fields) > _MOST:
         raise CollectorError(f"loadavg: three numbers expected, got {text[:80]!r}")
     for name, field in zip(_NAMES, fields, strict=False):

@@ -3,14 +3,13 @@
 A sysfs shows the devices of the network namespace in which it was mounted: with the node's mounted, a pod sees the node's.
 """
 
-import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.interface import host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table, shown
-from collectors.interface.sample import Family, MetricType, SourceAbsentError
+from collectors.interface.sample import Family, MetricType
 from collectors.shared import attributes, sysfs
 from collectors.shared.attributes import parse_number
 from collectors.shared.formats.patterns import regexp
@@ -160,18 +159,19 @@ class NetClass:
 
     def _read(self) -> Iterator[tuple[str, Texts]]:
         for device, (directory, lasting) in self._devices.get().items():
-            with contextlib.suppress(SourceAbsentError):  # removed since
-                yield device, {**lasting, **attributes.read(directory, _CHANGING)}
+            if (changing := attributes.read_optional(directory, _CHANGING)) is not None:
+                yield device, {**lasting, **changing}
 
     def _find(self, listings: Sequence[sysfs.Listing]) -> dict[str, tuple[str, Texts]]:
         """Return each device's directory and constants."""
         by_device: dict[str, tuple[str, Texts]] = {}
         for device in listings[0]:
             directory = f"{self._directory}/{device}"
-            if self._ignored.search(device) is None:
-                with contextlib.suppress(SourceAbsentError):  # bonding_masters is a file
-                    lasting = attributes.read(directory, _LASTING)
-                    by_device.setdefault(shown(device), (directory, lasting))
+            if self._ignored.search(device) is not None:
+                continue
+            # bonding_masters is a file.
+            if (lasting := attributes.read_optional(directory, _LASTING)) is not None:
+                by_device.setdefault(shown(device), (directory, lasting))
         return by_device
 
 

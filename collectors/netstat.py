@@ -12,7 +12,7 @@ from typing import NamedTuple
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import Family, SourceAbsentError
+from collectors.interface.sample import Family
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_float
 from collectors.shared.formats.patterns import regexp
@@ -177,16 +177,9 @@ class NetStat:
         return families(self._read())
 
     def _read(self) -> Iterator[tuple[str, float]]:
-        texts = guard.readable(("netstat", "snmp"), self._text)
-        for text in texts:
-            yield from guard.attempt(parse_pairs(text or "", self._picker))
-        if (ipv6 := host.read_optional(self._directory / "snmp6")) is not None:
-            yield from guard.attempt(self._ipv6(ipv6))
-        elif texts == [None, None]:
-            raise SourceAbsentError(f"{self._directory}: neither netstat nor snmp")
-
-    def _text(self, file: str) -> str | None:
-        return host.read_optional(self._directory / file)
+        for file, text in host.read_each(self._directory, tuple(_FILES)).items():
+            read = self._ipv6(text) if file == "snmp6" else parse_pairs(text, self._picker)
+            yield from guard.attempt(read)
 
     def _ipv6(self, text: str) -> Iterator[tuple[str, float]]:
         words = text.split()

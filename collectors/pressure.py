@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import Family, SourceAbsentError
+from collectors.interface.sample import Family
 
 _LINE = re.compile(
     r"(some|full) avg10=[0-9.]+ avg60=[0-9.]+ avg300=[0-9.]+ total=([0-9]{1,19})", re.ASCII
@@ -74,16 +74,9 @@ class Pressure:
         self._directory = machine.procfs / "pressure"
 
     def collect(self) -> Iterator[Family]:
-        """Read the source. Kernels before 4.20 lack it, before 6.1 its irq."""
-        found = False
-        for resource in _LINES:
-            if (text := host.read_optional(self._directory / resource)) is not None:
-                found = True
-                yield from guard.attempt(parse(resource, text))
-        if not found:
-            raise SourceAbsentError(
-                f"{self._directory}: no pressure stall information (CONFIG_PSI, psi=1)"
-            )
+        """Read the source. Kernels before 4.20 lack it, as do those with psi=0; before 6.1 its irq."""
+        for resource, text in host.read_each(self._directory, tuple(_LINES)).items():
+            yield from guard.attempt(parse(resource, text))
 
 
 ENTRY = Entry(

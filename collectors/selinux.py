@@ -56,7 +56,7 @@ class Selinux:
         if current is None:
             return
         yield METRICS.single("node_selinux_current_mode", float(current))
-        text = host.read_optional(self._config)
+        text = host.read_guarded(self._config, "node_selinux_config_mode")
         if text is not None and (mode := parse_config(text)) is not None:
             yield METRICS.single("node_selinux_config_mode", mode)
 

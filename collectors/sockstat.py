@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import Family, SourceAbsentError
+from collectors.interface.sample import Family
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_uint
 
@@ -85,13 +85,8 @@ class SockStat:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources; a kernel may lack IPv4 or IPv6."""
-        found = False
-        for file in _FILES:
-            if (text := host.read_optional(self._directory / file)) is not None:
-                found = True
-                yield from guard.attempt(parse(text, page_size=self._page_size))
-        if not found:
-            raise SourceAbsentError(f"{self._directory}: neither sockstat nor sockstat6")
+        for text in host.read_each(self._directory, tuple(_FILES)).values():
+            yield from guard.attempt(parse(text, page_size=self._page_size))
 
 
 ENTRY = Entry(build=lambda host, _: SockStat(host), metrics=METRICS, about="sockets by protocol")

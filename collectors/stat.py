@@ -70,7 +70,7 @@ def parse(text: str, *, softirqs: bool) -> Iterator[Family]:
 
 
 def _lines(text: str) -> Iterator[tuple[str, str]]:
-    for line in text.split("\n"):
+    for line in text.splitlines():
         key, _, rest = line.partition(" ")
         yield key, rest
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from collectors.interface import guard, host
 from collectors.interface.entry import Entry
 from collectors.interface.metric import Metric, Table
-from collectors.interface.sample import CollectorError, Family, SourceAbsentError
+from collectors.interface.sample import CollectorError, Family
 from collectors.shared import netroot
 from collectors.shared.formats.numerals import parse_hex
 
@@ -53,13 +53,13 @@ class UdpQueues:
 
     def collect(self) -> Iterator[Family]:
         """Read the sources; a kernel may lack IPv4 or IPv6."""
-        rows = []
-        for file, ip in _FILES.items():
-            if (text := host.read_optional(self._directory / file)) is not None:
-                sending, receiving = parse(text)
-                rows += [(("tx", ip), float(sending)), (("rx", ip), float(receiving))]
-        if not rows:
-            raise SourceAbsentError(f"{self._directory}: neither udp nor udp6")
+        texts = host.read_each(self._directory, tuple(_FILES))
+        queues = guard.readable(texts.items(), lambda item: (_FILES[item[0]], parse(item[1])))
+        rows = [
+            row
+            for ip, (sending, receiving) in queues
+            for row in ((("tx", ip), float(sending)), (("rx", ip), float(receiving)))
+        ]
         yield METRICS.family("node_udp_queues", rows)
 
 

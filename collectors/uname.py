@@ -31,7 +31,7 @@ class Uname:
     def collect(self) -> Iterator[Family]:
         """Query the kernel. Python omits the NIS domain, which is read from procfs."""
         answer = self._uname()
-        domain = (host.read_optional(self._domain) or "").strip()
+        domain = (host.read_guarded(self._domain) or "").strip()
         words = (
             answer.sysname,
             answer.release,

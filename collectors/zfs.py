@@ -111,7 +111,7 @@ class Zfs:
         rows: dict[str, dict[tuple[str, ...], float]] = {}
         for entry in sysfs.listing(self._directory):
             if entry in _FILES:
-                text = host.read_optional(self._directory / entry)
+                text = host.read_guarded(self._directory / entry)
                 numbers = _numbers(entry, text)
                 prefix, labels = f"node_zfs_{_FILES[entry]}", ()
                 for name, value in numbers:
@@ -124,14 +124,14 @@ class Zfs:
 
     def _pool(self, pool: str) -> Iterator[tuple[str, tuple[str, ...], float]]:
         directory = self._directory / pool
-        for name, value in guard.attempt(parse_io(host.read_optional(directory / "io") or "")):
+        for name, value in guard.attempt(parse_io(host.read_guarded(directory / "io") or "")):
             yield f"node_zfs_zpool_{name}", (pool,), value
-        state = (host.read_optional(directory / "state") or "").strip().lower()
+        state = (host.read_guarded(directory / "state") or "").strip().lower()
         for known in _STATES if state else ():
             yield "node_zfs_zpool_state", (pool, known), float(known == state)
         for entry in sysfs.listing_optional(directory):
             if entry.startswith("objset-"):
-                named = dict(_named(entry, host.read_optional(directory / entry)))
+                named = dict(_named(entry, host.read_guarded(directory / entry)))
                 dataset = named.pop("dataset_name", "")
                 for name, text in named.items() if dataset else ():
                     key = pool, dataset

@@ -1,11 +1,11 @@
 """Paths of the node's file systems, which may be mounted elsewhere, and reads of procfs files."""
 
 import errno
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from collectors.interface import kernelfiles
+from collectors.interface import guard, kernelfiles
 from collectors.interface.kernelfiles import FILES
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from plimsoll.flags import option
@@ -61,6 +61,26 @@ def read_optional(path: Path) -> str | None:
         return read(path)
     except SourceAbsentError:
         return None
+
+
+def read_guarded(path: Path, *metrics: str) -> str | None:
+    """Return a file's text like `read`; None if it does not exist, or cannot be read and is left out, of `metrics`."""
+    try:
+        return read_optional(path)
+    except CollectorError as error:
+        guard.skip(error, *metrics)
+        return None
+
+
+def read_each(directory: Path, names: Sequence[str]) -> dict[str, str]:
+    """Return the texts of the files that exist, by name; one that cannot be read is left out.
+
+    Raises SourceAbsentError if none exists, and CollectorError if none can be read.
+    """
+    texts = guard.readable(names, lambda name: (name, read_optional(directory / name)))
+    if all(text is None for _, text in texts) and len(texts) == len(names):
+        raise SourceAbsentError(f"{directory}: no {' or '.join(names)}")
+    return {name: text for name, text in texts if text is not None}
 
 
 def _text(path: Path, content: Callable[[str], bytes], errors: str = "replace") -> str:

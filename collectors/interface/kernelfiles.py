@@ -11,6 +11,10 @@ import time
 from collections.abc import Callable
 
 _CHUNK = 1 << 16
+_MOST = 1 << 24
+"""Bytes of a file: the largest is interrupts, of machines with hundreds of CPUs."""
+_OPEN = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+"""Not blocking: a FIFO in place of a file must not hold up its collector."""
 _PAGE = 4096  # size reported by sysfs attributes, and their maximum
 # The device, process or module is gone; another one may have taken its place.
 _GONE = frozenset({errno.ENODEV, errno.ESRCH, errno.EIO, errno.ENOENT, errno.ENXIO})
@@ -41,7 +45,7 @@ class KernelFiles:
         self._swept = clock()
 
     def read(self, path: str) -> bytes:
-        """Return the current content. Raises OSError as open(2) and read(2) do."""
+        """Return the current content. Raises OSError as open(2) and read(2) do, and EFBIG for an endless file."""
         return self._content(path, _to_the_end)
 
     def attribute(self, path: str) -> bytes:
@@ -58,7 +62,7 @@ class KernelFiles:
                 if error.errno not in _GONE:
                     raise
                 self._held.pop(path, None)
-        held = _Held(os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        held = _Held(os.open(path, _OPEN))
         try:
             content = read(held.descriptor)
         except OSError as error:
@@ -90,7 +94,7 @@ class KernelFiles:
 
 def read_once(path: str) -> bytes:
     """Return the content of a file that is not kept open, such as one of many processes."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, _OPEN)
     try:
         return _to_the_end(descriptor)
     finally:
@@ -111,6 +115,8 @@ def _to_the_end(descriptor: int) -> bytes:
     while part := os.pread(descriptor, _CHUNK, size):
         parts.append(part)
         size += len(part)
+        if size > _MOST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     return b"".join(parts)
 
 

@@ -209,7 +209,7 @@ class PciDevice:
             except SourceAbsentError as error:
                 raise CollectorError(f"--collector.pcidevice.idsfile: {error}") from error
         for path in (root / file for root in (self._rootfs, Path("/")) for file in _IDS_FILES):
-            if (text := host.read_optional(path)) is not None:
+            if (text := host.read_guarded(path)) is not None:
                 return text
         raise CollectorError(
             "no pci.ids found: give --collector.pcidevice.idsfile, or do without names"

@@ -64,15 +64,12 @@ class Tree:
     def schemata(self) -> Iterator[tuple[str, str, str, int]]:
         """Yield control group, resource, domain and value of each limit."""
         for group in self._controls():
-            # Groups may be removed concurrently, and monitor groups have no limits.
-            if (text := host.read_optional(group.path / "schemata")) is not None:
-                for resource, domain, value in guard.attempt(parse_schemata(text)):
-                    yield group.name, resource, domain, value
+            for resource, domain, value in guard.attempt(_limits(group)):
+                yield group.name, resource, domain, value
 
     def events(self) -> list[str]:
         """Return the names of counter files; none if the hardware only supports limits."""
-        features = host.read_optional(self._root / "info/L3_MON/mon_features")
-        return [] if features is None else features.split()
+        return (sysfs.attribute(f"{self._root}/info/L3_MON/mon_features") or "").split()
 
     def rmids(self) -> int | None:
         """Return the maximum number of monitored groups."""
@@ -103,6 +100,12 @@ class Tree:
         ]
 
 
+def _limits(group: _Directory) -> Iterator[tuple[str, str, int]]:
+    # Groups may be removed concurrently, and monitor groups have no limits.
+    if (text := host.read_optional(group.path / "schemata")) is not None:
+        yield from parse_schemata(text)
+
+
 def _control(directory: _Directory, files: Sequence[_File]) -> ControlGroup:
     readings = _readings(directory, files)
     monitors = [
@@ -126,7 +129,7 @@ def _readings(group: _Directory, files: Sequence[_File]) -> dict[Cell, Reading]:
 
 
 def _directories(path: Path) -> list[_Directory]:
-    """Return the subdirectories by name; empty if the directory does not exist."""
+    """Return the subdirectories by name; empty if the directory does not exist, or cannot be read and is left out."""
     try:
         with os.scandir(path) as entries:
             listed = sorted((e.name, e.inode()) for e in entries if e.is_dir(follow_symlinks=False))
@@ -134,7 +137,8 @@ def _directories(path: Path) -> list[_Directory]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise CollectorError(f"{path}: {error.strerror}") from error
+        guard.skip(f"{path}: {error.strerror}")
+        return []
     return [_Directory((device, inode), _readable(name), path / name) for name, inode in listed]
 
 

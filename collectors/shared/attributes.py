@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 
+from collectors.interface import guard
 from collectors.interface.sample import CollectorError, SourceAbsentError
 from collectors.shared import sysfs
 from collectors.shared.formats.numerals import parse_hex, parse_uint
@@ -18,6 +19,17 @@ def read(directory: str, names: Iterable[str]) -> dict[str, str]:
     if not values:
         _check(directory)
     return values
+
+
+def read_optional(directory: str, names: Iterable[str]) -> dict[str, str] | None:
+    """Return attributes like `read`; None if the directory does not exist, or cannot be read and is left out."""
+    try:
+        return read(directory, names)
+    except SourceAbsentError:
+        return None
+    except CollectorError as error:
+        guard.skip(error)
+        return None
 
 
 def _check(directory: str) -> None:

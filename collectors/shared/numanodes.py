@@ -23,7 +23,7 @@ def numa_nodes(sysfs_root: Path) -> Derived[tuple[NumaNode, ...]]:
         numbers = (name.removeprefix("node") for name in names)
         return tuple(
             NumaNode(number, f"{base}/node{number}")
-            for number in sorted(int(text) for text in numbers if text.isdigit())
+            for number in sorted(int(text) for text in numbers if text.isascii() and text.isdigit())
         )
 
     return Derived(derive, base)

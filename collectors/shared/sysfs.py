@@ -71,10 +71,13 @@ def _is_utf8(name: str) -> bool:
 
 
 def listing_optional(directory: str | Path) -> Listing:
-    """List a directory; empty if it does not exist."""
+    """List a directory; empty if it does not exist, or cannot be read and is left out."""
     try:
         return listing(directory)
     except SourceAbsentError:
+        return {}
+    except CollectorError as error:
+        guard.skip(error)
         return {}
 
 
@@ -99,6 +102,8 @@ class Derived(Generic[T]):
         """Return the value for the current devices."""
         basis = [listing(self._first, raw=self._raw), *map(listing_optional, self._others)]
         if basis != self._basis:
+            skipped = guard.skipped()
             self._result = self._derive(basis)
-            self._basis = basis
+            # What was left out may be readable next time.
+            self._basis = basis if guard.skipped() == skipped else None
         return self._result

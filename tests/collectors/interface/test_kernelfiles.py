@@ -133,5 +133,20 @@ def test_file_read_once_is_not_cached(tmp_path: Path) -> None:
     assert open_files() == before
 
 
+@pytest.mark.timeout(60)
+def test_fifo_is_an_error_and_blocks_no_reader(files: KernelFiles, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "x")
+    for read in (files.read, files.attribute, read_once):
+        with pytest.raises(OSError, match="Illegal seek"):
+            read(str(tmp_path / "x"))
+
+
+@pytest.mark.timeout(60)
+def test_endless_file_is_an_error(files: KernelFiles) -> None:
+    for read in (files.read, read_once):
+        with pytest.raises(OSError, match="File too large"):
+            read("/dev/zero")
+
+
 def open_files() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
