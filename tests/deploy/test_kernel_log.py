@@ -127,7 +127,29 @@ DOWN = (
     "bond1: (slave ens2f0): link status definitely down, disabling slave",
     "bonding: bond0: link status definitely down for interface eth1, disabling it",
     "fec 30be0000.ethernet eth0: Link is Down",
+    "xgene-enet APMC0D05:00 eth0: Link is Down",
+    "fsl_dpaa2_eth dpni.1 end1: Link is Down",
+    "lan78xx 1-1.1:1.0 eth0: Link is Down",
+    "mvneta d0030000.ethernet lan2: Link is Down",
+    "gve 0000:00:04.0: Device link is down.",
 )
+DIMMS = (
+    "EDAC MC0: 1 CE memory read error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x1 offset:0x40)",
+    "EDAC MC0: 1 UE memory read error on DIMM_A1 (channel:0 slot:0)",
+    "EDAC MC0: 1 CE Single-bit ECC on BANK 0 DIMM 1 (node:0 card:1 module:0 bank:0 row:8192 col:0 page:0x80000)",
+    "EDAC MC1: 2 UE Multi-bit ECC on unknown label (node:0 card:0 module:0 rank:1 bank:0 page:0x966a9b3)",
+    "EDAC MC0: 1 CE Single-symbol ChipKill ECC on N0 DIMM_A0 (node:0 card:0 module:0 page:0x0)",
+    "EDAC MC0: 1 CE single-symbol chipkill ECC on unknown memory (node: 0 card: 0 module: 0 rank: 0 bank: 1282)",
+    "EDAC MC0: 1 CE on mc#0csrow#1channel#0 (csrow:1 channel:0 page:0xcaed59 offset:0x8e0 grain:64 syndrome:0x100)",
+)
+"""Of Intel's drivers, of firmware (ghes_edac: arm64 and others) and of AMD's driver."""
+LOCKUPS = (
+    "NMI watchdog: Watchdog detected hard LOCKUP on cpu 1",
+    "watchdog: CPU3: Watchdog detected hard LOCKUP on cpu 3",
+    "watchdog: CPU 8 self-detected hard LOCKUP @ queued_spin_lock_slowpath+0x154/0x2d0",
+    "watchdog: CPU 12 detected hard LOCKUP on other CPUs 8",
+)
+"""Of older kernels, of current ones, and of powerpc."""
 
 
 @pytest.mark.parametrize(
@@ -142,7 +164,8 @@ DOWN = (
         ("GPUXidError", ["NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=1, name=x, Contained"]),
         ("GPUXidError", ["nvidia-nvswitch0: SXid (PCI:0000:c4:00.0): 20034, Fatal, Link 30 LTSSM Fault Up"]),
         ("FilesystemIsReadOnly", ["BTRFS info (device sdd2 state E): forced readonly"]),
-        ("MemoryReadError", ["EDAC MC0: 1 UE memory read error on DIMM_A1 (channel:0 slot:0)"]),
+        ("MemoryReadError", DIMMS),
+        ("HardLockup", LOCKUPS),
         ("SoftLockup", ["watchdog: BUG: soft lockup - CPU#3 stuck for 22s! [kworker/3:0:77]"]),
     ],
 )  # fmt: skip
@@ -160,6 +183,9 @@ def test_texts_of_current_kernels_and_all_architectures_count_once(
         "pcieport 0000:00:1d.0: pciehp: Slot(12): Link Down",
         "INFO: task (udev-worker):374 is blocked on a mutex likely owned by task kubelet:991.",
         "EDAC MC0: Giving out device to module skx_edac",
+        "EDAC MC0: 1 CE memory scrubbing error on CPU_SrcID#0_MC#1_Chan#0_DIMM#0 (channel:0 slot:0)",
+        "cxl afu0.0: Device link is down, refusing to enable AFU",
+        "mvneta d0030000.ethernet lan2: Link is Up - 1Gbps/Full - flow control off",
     ):
         assert LineMatcher(monitor.rules, monitor.lines).push(text) == [], text
 
