@@ -46,6 +46,7 @@ from evaluator.core.policy.types import Policy
 from evaluator.core.readings.store import Store
 from evaluator.core.signals import Decided, on, wakes
 from evaluator.features.history.history import History
+from evaluator.features.history.kinds import SharedActionsFields
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import Live
@@ -85,6 +86,7 @@ class RecordedHistory:
             lambda: decider.latest,
             Live(history, tuple),
             PodDecisions(history, lambda: decider.latest, str, _HISTORY // 16),
+            lambda: SharedActionsFields("", 0, None, None),
             started=time.time(),
             clock=time.time,
         )

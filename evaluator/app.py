@@ -20,6 +20,9 @@ from plimsoll.process.garbage import FreezeWhenReady
 
 log = logs.get(__name__)
 
+_LAST_WRITES = 2.0
+"""Seconds for the last writes of features at a stop."""
+
 
 class Service:
     """One replica: ports that answer from the current decisions, the decision loop and the loops of features."""
@@ -93,11 +96,19 @@ class Service:
         self.core.loop.stop("this replica is stopping")
         self._ports.retire()
         until = asyncio.get_running_loop().time() + delay
+        await self._write_last()
         await self.core.leader.release()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout_at(until):
                 await at_once.wait()
         log.info("closing the ports")
+
+    async def _write_last(self) -> None:
+        """Let features write what they have kept back, while this replica still leads."""
+        leaving = [wired.leaves() for wired in self._wired.values() if wired.leaves]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_WRITES):
+                await asyncio.gather(*leaving, return_exceptions=True)
 
     def start_loops(self) -> list[asyncio.Task[Any]]:
         """Start the loops of the core and of features. Without leader election, this replica may write from now on."""

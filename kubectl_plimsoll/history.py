@@ -68,12 +68,26 @@ def history(page: Page, style: Style, wide: bool) -> Iterator[str]:
     """Yield the records of a page, the oldest first."""
     records = page.get("records", [])
     if not records:
-        yield f"no records since {_moment(page.get('completeSince', ''))}"
+        actions = page.get("actions", {})
+        begin = f"of actions since {_moment(actions['since'])}, and " if "since" in actions else ""
+        yield f"no records {begin}of the rest since {_moment(page.get('completeSince', ''))}"
+        yield from _incomplete(actions)
         return
     lines = table(_HEAD, map(_row, reversed(records)), style)
     yield from lines[1:] if page.get("continued") else lines
     if more := page.get("window", {}).get("found", 0) - len(records):
         yield f"and {counted(more, 'older record')}: --since and --kind select some"
+    if not page.get("continued"):
+        yield from _incomplete(page.get("actions", {}))
+
+
+def _incomplete(actions: Mapping[str, Any]) -> Iterator[str]:
+    """Yield since when actions are unknown, and why."""
+    if problem := actions.get("problem"):
+        yield f"since {_moment(actions.get('problemSince') or '')}, {problem}"
+    if left_out := actions.get("leftOut", 0):
+        older = counted(left_out, "action")
+        yield f"{older} before {_moment(actions.get('since', ''))} were left out for want of room"
 
 
 def top(page: Page, style: Style, wide: bool) -> Iterator[str]:

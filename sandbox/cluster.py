@@ -15,7 +15,7 @@ from plimsoll import logs
 from sandbox import manifests
 from sandbox.apiserver.server import ApiServer
 from sandbox.client.client import Client, ensure
-from sandbox.client.objects import CRDS
+from sandbox.client.objects import CRDS, SECRETS, in_namespace
 from sandbox.controllers.deployments import Deployments
 from sandbox.controllers.kubelet import Kubelet
 from sandbox.controllers.nodes import Nodes
@@ -268,6 +268,7 @@ class Cluster:
         write_atomically(self.dir / "kubeconfig", kubeconfig(url))
         for crd in manifests.crds():
             await ensure(self.client, CRDS, crd)
+        await ensure(self.client, SECRETS, in_namespace(manifests.history(), "default"))
         if self.spec.custom_metrics:
             port = self._ports["custom-metrics"].number
             self._custom_metrics = CustomMetricsRoute(self.dir / "certificates", port)

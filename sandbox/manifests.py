@@ -29,6 +29,12 @@ def crds() -> Iterator[Object]:
     return (obj for obj in load(folder() / "crd") if obj.get("kind") == "CustomResourceDefinition")
 
 
+def history() -> Object:
+    """Return the Secret for the actions of the evaluator."""
+    (found,) = load(folder() / "evaluator/history.yaml")
+    return found
+
+
 def problems() -> str:
     """Return the shipped configuration of problems in the kernel's log, as JSON."""
     (config,) = load(folder() / "components/kernel-log/problems.yaml")

@@ -228,6 +228,8 @@ class Acted(Signal, frozen=True):
     pod: str = ""
     text: str = ""
     """What was done, or why."""
+    topic: str = ""
+    """Of what every replica notices by itself: the last action of a topic says what is so, and a repetition of it is none."""
 
 
 class Answered(Signal, frozen=True):

@@ -52,6 +52,8 @@ class Wired:
     """Ports of its own."""
     loops: Sequence[Loop] = ()
     """Run on every replica; those that write check whether this replica leads."""
+    leaves: Loop | None = None
+    """What is written before a replica that stops gives up leadership; it is cancelled after a short time."""
     waiting_for: Callable[[], Sequence[str]] = tuple
     """What is missing before this replica is ready."""
     effects: Effects | None = None

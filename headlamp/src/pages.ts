@@ -167,6 +167,7 @@ export interface NodePast {
   /** The newest ones. */
   records: HistoryRecord[];
   completeSince: string;
+  actions: SharedActionsFields;
   interval: Record<string, string>;
   /** By metric: time, lowest, mean and highest reading of each minute. */
   series: Record<string, [number, number, number, number][]>;
@@ -216,6 +217,7 @@ export interface Past {
   /** The newest ones. */
   records: HistoryRecord[];
   completeSince: string;
+  actions: SharedActionsFields;
   interval: Record<string, string>;
 }
 
@@ -485,6 +487,17 @@ export interface ScoredNode {
   congestion?: number | string | null;
   readings?: Record<string, number | string | null>;
   annotations?: Record<string, number | string | null>;
+}
+
+/** What is known of the actions of all replicas. */
+export interface SharedActionsFields {
+  /** Since when they are complete. */
+  since: string;
+  /** Older ones that were left out for want of room. */
+  leftOut: number;
+  /** Why some may be absent, or unknown to other replicas. */
+  problem: string | null;
+  problemSince: string | null;
 }
 
 /** The actions of a policy. `limit`, `acted` and `heldBack` count nodes; null if nothing is limited. */

@@ -233,7 +233,7 @@ export function Heading({ children }: { children: ReactNode }) {
 
 /** What changed lately: a timeline, and the newest records. */
 export function History({ past }: { past: Past }) {
-  const { timeline, by, records, completeSince } = past;
+  const { timeline, by, records, completeSince, actions } = past;
   return (
     <>
       <Heading>History</Heading>
@@ -301,8 +301,19 @@ export function History({ past }: { past: Past }) {
         emptyMessage="Nothing changed."
       />
       <Typography variant="body2">
-        Complete since <Moment at={completeSince} />, as one replica saw it.
+        {actions && (
+          <>
+            Actions of all replicas are complete since <Moment at={actions.since} />.{' '}
+          </>
+        )}
+        Transitions and pods are complete since <Moment at={completeSince} />, as one replica saw
+        them.
       </Typography>
+      {actions?.problem && (
+        <Typography variant="body2">
+          Since <Moment at={actions.problemSince ?? ''} />, {actions.problem}.
+        </Typography>
+      )}
     </>
   );
 }

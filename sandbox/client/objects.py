@@ -36,8 +36,14 @@ DEPLOYMENTS = ObjectKind("deployments", "apps/v1")
 REPLICASETS = ObjectKind("replicasets", "apps/v1")
 BUDGETS = ObjectKind("poddisruptionbudgets", "policy/v1")
 LEASES = ObjectKind("leases", "coordination.k8s.io/v1")
+SECRETS = ObjectKind("secrets")
 CRDS = ObjectKind("customresourcedefinitions", "apiextensions.k8s.io/v1", namespaced=False)
 POLICIES = ObjectKind("taspolicies", "telemetry.intel.com/v1alpha1")
+
+
+def in_namespace(obj: Object, namespace: str) -> Object:
+    """Return an object with a namespace."""
+    return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
 
 
 def key_of(obj: Object) -> str:

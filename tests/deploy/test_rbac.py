@@ -31,6 +31,7 @@ CONTROLLERS = [
 RESOURCES = [
     *((one,) for _, one in inspect.getmembers(resources) if isinstance(one, resources.APIResource)),
     (resources.config_map("plimsoll", "plimsoll-stop"),),
+    (resources.secret("plimsoll", "plimsoll-history"),),
 ]
 
 EXAMPLES = {
@@ -60,6 +61,7 @@ EXAMPLES = {
     "amend_event": [("ns", "e", {})],
     "read_lease": [(LEASE["namespace"], LEASE["name"])],
     "write_lease": [({"metadata": LEASE},), ({"metadata": {**LEASE, "resourceVersion": "1"}},)],
+    "patch_secret": [("plimsoll", "plimsoll-history", {}, "1")],
     "read_claim": [("ns", "c")],
     "read_volume": [("v",)],
     "read_config_map": [(one["namespace"], one["name"]) for one in (REWARDS, EVICTIONS)],
@@ -248,10 +250,10 @@ async def test_only_performed_calls_are_allowed(asked, roles):
 
 
 async def test_rights_are_namespaced_where_possible(asked, roles):
-    """Leases and ConfigMaps are used in one namespace only; all else is cluster-wide."""
+    """Leases, ConfigMaps and Secrets are used in one namespace only; all else is cluster-wide."""
     for name, where, rules in roles:
         for rule in rules:
-            narrow = set(rule["resources"]) <= {"leases", "configmaps"}
+            narrow = set(rule["resources"]) <= {"leases", "configmaps", "secrets"}
             assert narrow == (where == "plimsoll"), (name, rule)
 
 
@@ -281,6 +283,8 @@ async def test_evaluator_cannot_create_nodes_or_change_what_pods_run(roles):
         Right("", "pods", "patch", "ns", "p"),
         Right("", "pods", "delete", "ns", "p"),
         Right("", "secrets", "get", "ns", "s"),
+        Right("", "secrets", "create", "plimsoll", ""),
+        Right("", "secrets", "list", "plimsoll", ""),
         Right("", "configmaps", "get", "kube-system", "c"),
         Right("", "configmaps", "update", "plimsoll", "c"),
         *(Right("", "configmaps", verb, "plimsoll", "plimsoll-stop") for verb in VERBS_OF_A_STOP),

@@ -195,3 +195,20 @@ def test_label_is_no_fault():
     assert "holds (labeling)" in shown("labeling")
     assert "\x1b[31mviolated (dontschedule)" in shown("dontschedule")
     assert "\x1b[3" not in shown("labeling")
+
+
+def test_absent_actions_are_said_with_since_when_and_why():
+    problem = "actions are not read: 403 secrets is forbidden"
+    actions = {
+        "since": "2023-11-14T22:00:00Z",
+        "leftOut": 3,
+        "problem": problem,
+        "problemSince": "2023-11-14T23:00:00Z",
+    }
+    page = {"completeSince": "2023-11-14T22:00:00Z", "actions": actions, "records": []}
+    lines = [*history.history(page, Style(), wide=False)]
+    assert lines[1].endswith(f", {problem}")
+    assert lines[2].startswith("3 actions before ")
+    record = {"at": "2023-11-14T22:00:00Z", "kind": "leader", "text": "a leads"}
+    shown = [*history.history({**page, "records": [record]}, Style(), wide=False)]
+    assert shown[-2:] == lines[1:]

@@ -25,6 +25,7 @@ from evaluator.core.readings.store import Store
 from evaluator.core.signals import ActionKind, Answered
 from evaluator.features.history import page as history_page
 from evaluator.features.history.history import History, Query
+from evaluator.features.history.kinds import SharedActionsFields
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.plan import Transition, Transitions
 from evaluator.features.history.pods import PodDecisions
@@ -53,6 +54,7 @@ class Pages:
 
     def __init__(self, *, on=True, patient=True):
         self.history = History(1 << 20, 3600.0, KINDS) if on else None
+        self.actions = SharedActionsFields("2023-11-14T22:03:20.000Z", 0, None, None)
         self.series, self.stopping = Series(1 << 20), []
         self.live = Live(
             self.history or History(1 << 20, 3600.0, KINDS),
@@ -68,6 +70,7 @@ class Pages:
             lambda: self.decisions,
             self.live,
             self.pods,
+            lambda: self.actions,
             started=NOW - 600,
             clock=lambda: NOW,
         )

@@ -19,6 +19,7 @@ from evaluator.core.kube.resources import (
     leases_path,
     placed,
     pods_path,
+    secrets_path,
     segment,
 )
 from evaluator.core.kube.transport import APISession, KubeError, lines, whole
@@ -327,6 +328,19 @@ class Kube:
         method, path = placed(config_maps_path(body["metadata"]["namespace"]), body)
         raw = await self._write(method, path, {"fieldManager": FIELD_MANAGER}, body=body)
         return _decode(raw, dict[str, Any], f"{method} {path}")
+
+    async def patch_secret(
+        self, namespace: str, name: str, data: Mapping[str, str | None], resource_version: str
+    ) -> bytes:
+        """Set keys of a Secret as read, values in base64, and remove those without one; return its JSON. 409 if it has changed since."""
+        body = {"metadata": {"resourceVersion": resource_version}, "data": dict(data)}
+        return await self._write(
+            "PATCH",
+            f"{secrets_path(namespace)}/{segment(name)}",
+            {"fieldManager": FIELD_MANAGER},
+            body=body,
+            content_type="application/merge-patch+json",
+        )
 
     async def read_claim(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A PersistentVolumeClaim; None if there is none."""

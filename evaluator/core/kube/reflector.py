@@ -98,6 +98,7 @@ class Reflector(Generic[T]):
         sink: Sink[T],
         *,
         on_activity: Callable[[], None] = lambda: None,
+        on_failure: Callable[[KubeError], None] = lambda _error: None,
         unserved: Callable[[], None] = lambda: None,
         longest_watch: float = LONGEST_WATCH,
         grace: float = WATCH_GRACE,
@@ -106,12 +107,13 @@ class Reflector(Generic[T]):
         pace: Pace = _PACE,
         guard: Guard | None = None,
     ) -> None:
-        """`guard` takes what the decoding of one object raises."""
+        """`on_failure` receives each failed request; `guard` takes what the decoding of one object raises."""
         self._kube = kube
         self._resource = resource
         self._decode = decode
         self._sink = sink
         self._on_activity = on_activity
+        self._on_failure = on_failure
         self._unserved = unserved
         self._unserved_pause = unserved_pause
         self._served = True
@@ -145,6 +147,7 @@ class Reflector(Generic[T]):
                     await self._list()
                 await self._follow()
             except KubeError as error:
+                self._on_failure(error)
                 await asyncio.sleep(
                     self._wait_unserved() if error.status == 404 else self._wait(error)
                 )

@@ -71,6 +71,17 @@ def config_map(namespace: str, name: str) -> APIResource:
     return APIResource(f"ConfigMap {name}", config_maps_path(namespace), field_selector=fields)
 
 
+def secrets_path(namespace: str) -> str:
+    """Return the path of a namespace's Secrets."""
+    return f"/api/v1/namespaces/{segment(namespace)}/secrets"
+
+
+def secret(namespace: str, name: str) -> APIResource:
+    """Return one Secret, to list and watch: with the right to this one."""
+    fields = f"metadata.name={name}"
+    return APIResource(f"Secret {name}", secrets_path(namespace), field_selector=fields)
+
+
 def placed(collection: str, body: Mapping[str, Any]) -> tuple[str, str]:
     """Return method and path to create an object, or to replace one that was read."""
     meta = body["metadata"]

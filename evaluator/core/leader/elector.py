@@ -176,7 +176,7 @@ class Leader:
             self._changed(reason)
 
     def _changed(self, what: str) -> None:
-        self._publish(Acted(ActionKind.LEADER, text=what))
+        self._publish(Acted(ActionKind.LEADER, text=what, topic=ActionKind.LEADER))
 
     def _log_failure(self, why: str) -> None:
         """Warn once per reason: this runs every two seconds."""

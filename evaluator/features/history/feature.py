@@ -21,6 +21,7 @@ from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import HistoryFile, Live
 from evaluator.features.history.recorder import HistoryMetrics, Recorder, Restored, restored
 from evaluator.features.history.series import Series
+from evaluator.features.history.shared import SharedActions, watch
 from plimsoll import flags
 from plimsoll.flags import option
 
@@ -120,6 +121,17 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     history = History(size, options.history_age, core.contributions.action_kinds())
     series, loop = Series(of_series), core.loop
     pods = PodDecisions(history, lambda: loop.latest, cluster.node_of, of_pods, guard=part)
+    started, namespace = time.time(), core.namespace
+    actions = SharedActions(
+        history,
+        core.api,
+        namespace,
+        metrics,
+        is_leader=core.fence.is_leader,
+        age=options.history_age,
+        started=started,
+        part=core.isolation.part("shared actions"),
+    )
     live = Live(history, lambda: loop.stopping)
     reports = HistoryReports(
         history if options.history else None,
@@ -127,7 +139,8 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         lambda: loop.latest,
         live,
         pods,
-        started=time.time(),
+        actions.shown,
+        started=started,
         clock=time.time,
     )
     if not options.history:
@@ -137,11 +150,13 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         series,
         metrics,
         restore=cluster.restored,
+        actions_before=lambda: actions.restores_before,
         cause_of=core.causes.cause_of,
         part=part,
     )
     page = PagePart(section=section(reports, shown=True), past=reports)
-    loops: list[Loop] = [recorder.sample, pods.run]
+    watching = watch(core.api, namespace, actions, core.isolation.part("watch of the history"))
+    loops: list[Loop] = [recorder.sample, pods.run, watching.run, actions.run]
     if options.history_file:
         size, kept = options.history_file_size, options.history_files
         loops.append(
@@ -149,10 +164,10 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         )
     reacts = (
         on(Decided, recorder.decided),
-        on(Acted, recorder.acted),
+        on(Acted, actions.acted),
         on(Answered, pods.answered),
     )
-    return Wired(page=page, loops=loops, reacts=reacts)
+    return Wired(page=page, loops=loops, reacts=reacts, leaves=actions.leave)
 
 
 FEATURE = Feature(

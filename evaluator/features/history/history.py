@@ -126,6 +126,7 @@ class History:
     def __init__(self, size: int, age: float, actions: Iterable[str] = ActionKind) -> None:
         actions = tuple(actions)
         self.kinds = kinds_with(actions)
+        self.action_kinds = frozenset(actions)
         self._codes = {kind: number for number, kind in enumerate(self.kinds)}
         of_transitions, of_actions = (int(share * size) for share in (_TRANSITIONS, _ACTIONS))
         self.transitions = Ring(of_transitions, self.kinds)

@@ -69,12 +69,26 @@ class ShownTimeline(Fields):
     rows_more: int
 
 
+class SharedActionsFields(Fields):
+    """What is known of the actions of all replicas."""
+
+    since: str
+    """Since when they are complete."""
+    left_out: int
+    """Older ones that were left out for want of room."""
+    problem: str | None
+    """Why some may be absent, or unknown to other replicas."""
+    problem_since: str | None
+
+
 class HistoryPage(Fields, kw_only=True):
     """/history.json, and that of a namespace or policy."""
 
     recorder: str
     newest: int
     complete_since: str
+    """Since when transitions and pods are complete, as this replica saw them."""
+    actions: SharedActionsFields
     filters: dict[str, str]
     kinds: list[str]
     window: ShownWindow
@@ -92,6 +106,7 @@ class Past(Fields, kw_only=True):
     records: list[HistoryRecord]
     """The newest ones."""
     complete_since: str
+    actions: SharedActionsFields
     interval: dict[str, str]
 
 

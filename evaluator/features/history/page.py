@@ -26,6 +26,7 @@ from evaluator.features.history.kinds import (
     PodPast,
     PodPastFields,
     PolicyPastFields,
+    SharedActionsFields,
     ShownTimeline,
     TimelinePart,
 )
@@ -52,7 +53,7 @@ Clock = Callable[[], float]
 
 
 class HistoryReports:
-    """Builds the reports. `series`: of readings; `latest` returns the current decisions; `started`: since when this process records; `clock`: Unix seconds."""
+    """Builds the reports. `series`: of readings; `latest` returns the current decisions; `actions`: what is known of actions; `started`: since when this process records; `clock`: Unix seconds."""
 
     def __init__(
         self,
@@ -61,6 +62,7 @@ class HistoryReports:
         latest: Callable[[], Decisions],
         live: Live,
         pods: PodDecisions,
+        actions: Callable[[], SharedActionsFields],
         *,
         started: float,
         clock: Clock,
@@ -70,6 +72,7 @@ class HistoryReports:
         self._latest = latest
         self._live = live
         self._pods = pods
+        self._actions = actions
         self._started = started
         self._clock = clock
 
@@ -87,6 +90,7 @@ class HistoryReports:
             recorder=history.recorder,
             newest=history.newest_of(namespace),
             complete_since=rfc3339.millis(history.complete_since(self._started)),
+            actions=self._actions(),
             filters={name: window.given.get(name, "") for name in PARAMETERS},
             kinds=list(history.kinds),
             window=window.described(total, total),
@@ -148,6 +152,7 @@ class HistoryReports:
             by=by,
             records=[_record(entry, own) for entry in few],
             complete_since=rfc3339.millis(self._on().complete_since(self._started)),
+            actions=self._actions(),
             interval={name: window.given.get(name, "") for name in ("since", "until")},
         )
 

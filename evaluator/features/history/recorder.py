@@ -4,6 +4,7 @@ The latter are transition times of conditions of policies, nodes and pods.
 """
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +24,7 @@ from evaluator.core.policy.decide import Decisions
 from evaluator.core.policy.types import Policy
 from evaluator.core.policy.violations import refuses
 from evaluator.core.readings.reported import CauseOf, no_cause
-from evaluator.core.signals import Acted, ActionKind, Decided
+from evaluator.core.signals import ActionKind, Decided
 from evaluator.features.history.history import History
 from evaluator.features.history.plan import Causes, Edit, Transitions, changes
 from evaluator.features.history.records import Kind
@@ -122,6 +123,17 @@ class HistoryMetrics:
             "Records dropped because of --historySize or --historyAge.",
             registry=registry,
         )
+        self.writes = Counter(
+            "plimsoll_history_writes",
+            "Writes of actions to the Secret plimsoll-history by result: ok, conflict or error.",
+            ["result"],
+            registry=registry,
+        )
+        self.unreadable = Counter(
+            "plimsoll_history_unreadable",
+            "Keys and lines of the Secret plimsoll-history that could not be read.",
+            registry=registry,
+        )
 
 
 _TOGETHER = 200
@@ -144,7 +156,7 @@ def _nothing() -> Iterator[Restored | None]:
 
 
 class Recorder:
-    """Records changes. `restore` yields what is known from before the start; `clock` is that of the decision loop, `wall` returns Unix seconds."""
+    """Records changes. `restore` yields what is known from before the start, of which actions since `actions_before` (Unix seconds) are known otherwise; `clock` is that of the decision loop, `wall` returns Unix seconds."""
 
     def __init__(
         self,
@@ -153,6 +165,7 @@ class Recorder:
         metrics: HistoryMetrics,
         *,
         restore: Callable[[], Iterator[Restored | None]] = _nothing,
+        actions_before: Callable[[], float] = lambda: math.inf,
         cause_of: CauseOf = no_cause,
         clock: Clock = time.monotonic,
         wall: Clock = time.time,
@@ -165,6 +178,7 @@ class Recorder:
         self._dropped = 0
         self._clock, self._wall = clock, wall
         self._restore = restore
+        self._actions_before = actions_before
         self._cause_of = cause_of
         self._before = Decisions()
         self._causes = Causes()
@@ -191,10 +205,11 @@ class Recorder:
     def _restoring(self, now: float) -> Iterator[None]:
         """Add records from before the start, before all others, the newest if there are many."""
         found: list[Restored] = []
+        kinds, since = self._history.action_kinds, min(now, self._actions_before())
         for one in self._restore():
             if one is None:
                 yield
-            elif one.at < now:
+            elif one.at < (since if one.kind in kinds else now):
                 found.append(one)
         for one in sorted(found, key=_time)[-_MOST_RESTORED:]:
             fields = one._asdict()
@@ -230,7 +245,3 @@ class Recorder:
         while True:
             await unhurried(self._series.sample(self._before, self._wall(), self._part))
             await asyncio.sleep(_SAMPLES)
-
-    def acted(self, action: Acted) -> None:
-        """Record what a feature did."""
-        self._history.add_action(action, self._wall())

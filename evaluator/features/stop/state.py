@@ -99,4 +99,5 @@ class StopState:
                 self._log.log(
                     kind, policy=str(entry.policy or "all"), mode=entry.mode, why=entry.why
                 )
-                self._publish(Acted(kind, entry.policy, text=entry.sentence))
+                said = entry.sentence
+                self._publish(Acted(kind, entry.policy, text=said, topic=said))

@@ -38,6 +38,7 @@ ARGUMENTS = {
 """Arguments by parameter name; any other is a string."""
 OTHERS = {
     "apply_node_annotations": {"node": Node(NodeMeta(name="n", uid="u"))},
+    "patch_secret": {"data": {}},
     "get_raw": {"path": "/apis/g/v1/m", "largest": 10_000},
 }
 """Arguments of methods that take other kinds."""

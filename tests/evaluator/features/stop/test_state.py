@@ -84,9 +84,8 @@ def test_stop_is_said_everywhere_and_ends_with_the_object(world):
     assert len(world.published) == 3
     world.state.drop(StopObject())
     world.report.changed()
-    assert world.published[3] == Acted(
-        "resumed", text="all policies are frozen (by an unknown user: migration)"
-    )
+    sentence = "all policies are frozen (by an unknown user: migration)"
+    assert world.published[3] == Acted("resumed", text=sentence, topic=sentence)
     assert world.state.stops.permit(KEY)
     assert world.series() == {}
 
