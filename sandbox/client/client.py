@@ -21,13 +21,16 @@ _PAGE = 500
 
 
 class ApiError(Exception):
-    """The API server returned an error. `status` is the HTTP code, `reason` the Status reason."""
+    """The API server returned an error. `status` is the HTTP code, `reason` the Status reason, `causes` their messages."""
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, causes: tuple[str, ...] = ()
+    ) -> None:
         super().__init__(f"{status} {reason}: {message}")
         self.status = status
         self.reason = reason
         self.message = message
+        self.causes = causes
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +210,12 @@ async def _decode(response: aiohttp.ClientResponse) -> Object:
 
 
 def _error(status: Object, code: int) -> ApiError:
+    causes = (status.get("details") or {}).get("causes") or ()
     return ApiError(
-        int(status.get("code", code)), status.get("reason", "Unknown"), status.get("message", "")
+        int(status.get("code", code)),
+        status.get("reason", "Unknown"),
+        status.get("message", ""),
+        tuple(cause.get("message", "") for cause in causes),
     )
 
 

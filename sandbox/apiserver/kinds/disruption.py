@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from sandbox.apiserver.errors import ApiError, Cause, internal, invalid_value, too_many_requests
+from sandbox.apiserver.errors import ApiError, Cause, invalid_value, too_many_requests
 from sandbox.apiserver.kinds.behaviour import Behaviour
 from sandbox.apiserver.storage.objects import (
     Json,
@@ -113,15 +113,24 @@ def check_eviction(pod: Json, budgets: Sequence[Json]) -> None:
     if finished or meta(pod).get("deletionTimestamp") or not budgets:
         return
     if len(budgets) > 1:
-        raise internal(
+        raise ApiError(
+            500,
+            "",
             "This pod has more than one PodDisruptionBudget, "
-            "which the eviction subresource does not support."
+            "which the eviction subresource does not support.",
         )
-    status = budgets[0].get("status") or {}
-    if not _is_ready(pod) and _may_go_unready(budgets[0], status):
+    (budget,) = budgets
+    status = budget.get("status") or {}
+    if not _is_ready(pod) and _may_go_unready(budget, status):
         return
+    name = name_of(budget)
+    if status.get("observedGeneration", 0) < meta(budget).get("generation", 0):
+        raise _refused(f"The disruption budget {name} is still being processed by the server.")
     if status.get("disruptionsAllowed", 0) <= 0:
-        raise _over_budget(name_of(budgets[0]), status)
+        raise _refused(
+            f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "
+            f"and has {status.get('currentHealthy', 0)} currently"
+        )
 
 
 def _may_go_unready(budget: Json, status: Json) -> bool:
@@ -131,10 +140,6 @@ def _may_go_unready(budget: Json, status: Json) -> bool:
     return bool(healthy >= desired > 0)
 
 
-def _over_budget(name: str, status: Json) -> ApiError:
-    needs = (
-        f"The disruption budget {name} needs {status.get('desiredHealthy', 0)} healthy pods "
-        f"and has {status.get('currentHealthy', 0)} currently"
-    )
+def _refused(cause: str) -> ApiError:
     message = "Cannot evict pod as it would violate the pod's disruption budget."
-    return too_many_requests(message, [Cause("DisruptionBudget", needs, "")])
+    return too_many_requests(message, [Cause("DisruptionBudget", cause, "")])

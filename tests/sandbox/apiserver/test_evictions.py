@@ -2,6 +2,9 @@
 
 import pytest
 
+from sandbox.apiserver.errors import ApiError
+from sandbox.apiserver.kinds.disruption import check_eviction
+
 PODS = "/api/v1/namespaces/default/pods"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
@@ -96,7 +99,33 @@ async def test_two_budgets_for_a_pod_are_an_error(api, pod):
     for name in ("one", "two"):
         await api.post(BUDGETS, budget(name, minAvailable=0))
     reply = await evict(api, "a")
-    assert (reply.code, "more than one PodDisruptionBudget" in reply.body["message"]) == (500, True)
+    assert (reply.code, reply.body["message"]) == (
+        500,
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.",
+    )
+    assert "reason" not in reply.body
+
+
+@pytest.mark.parametrize(("policy", "may_go"), [("IfHealthyBudget", False), ("AlwaysAllow", True)])
+async def test_unready_pod_below_the_budget_may_go_if_its_policy_says_so(api, pod, policy, may_go):
+    await running(api, pod, "a")
+    await running(api, pod, "b", ready=False)
+    await api.post(BUDGETS, budget(minAvailable=2, unhealthyPodEvictionPolicy=policy))
+    assert (await evict(api, "a")).code == 429
+    assert (await evict(api, "b")).code == (201 if may_go else 429)
+
+
+def test_budget_with_a_stale_status_permits_no_eviction(pod):
+    """The sandbox's own controller is never behind; one that is replaced may be."""
+    ready = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    stale = budget() | {"status": {"observedGeneration": 1, "disruptionsAllowed": 5}}
+    stale["metadata"]["generation"] = 2
+    with pytest.raises(ApiError) as raised:
+        check_eviction(pod("a") | {"status": ready}, [stale])
+    (cause,) = raised.value.causes
+    assert cause.message == "The disruption budget pdb is still being processed by the server."
+    stale["status"]["observedGeneration"] = 2
+    check_eviction(pod("a") | {"status": ready}, [stale])
 
 
 async def test_pending_pod_is_no_disruption(api, pod):
