@@ -43,15 +43,20 @@ _LIMITS = {
     "pid_max": "node_processes_max_processes",
 }
 _THREADS = 17  # position of the number of threads, after the state
+_MOST_THREADS = 1 << 22
+"""Of a machine (PID_MAX_LIMIT). A kernel may write billions for one process."""
 
 
 def parse_stat(text: str) -> tuple[str, int]:
     """Return state and number of threads from a process's stat. The name before them may contain blanks and parentheses."""
     fields = text.rpartition(")")[2].split()
     try:
-        return fields[0], parse_uint(fields[_THREADS])
+        state, threads = fields[0], parse_uint(fields[_THREADS])
     except (IndexError, ValueError) as error:
         raise CollectorError(f"process: unexpected stat {text[:80]!r}") from error
+    if threads > _MOST_THREADS:
+        raise CollectorError(f"process: stat has {threads} threads: {text[:80]!r}")
+    return state, threads
 
 
 def parse_limit(text: str) -> int:
@@ -87,7 +92,9 @@ class Processes:
                 threads += count
                 states[state] += 1
                 # Most processes have one thread, whose state is the process's: their tasks need not be read.
-                thread_states.update([state] if count == 1 else _thread_states(process, state))
+                thread_states.update(
+                    [state] if count == 1 else guard.attempt(_thread_states(process, state))
+                )
         yield METRICS.single("node_processes_threads", threads)
         yield METRICS.single("node_processes_pids", states.total())
         for name, counter in (

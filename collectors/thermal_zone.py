@@ -35,6 +35,8 @@ METRICS = Table(
 )
 
 _MILLIDEGREES = 1000
+_ABSOLUTE_ZERO = -273_150
+"""Millidegrees; the kernel has -274,000 (THERMAL_TEMP_INVALID) for a zone without a value."""
 Row = tuple[Sequence[str], float]
 
 
@@ -70,7 +72,11 @@ class ThermalZone:
     def collect(self) -> Iterator[Family]:
         """Read the states. Zones that are disabled or suspended return an error and have no sample."""
         zones, devices = self._members.get()
-        temperatures = [(labels, value / _MILLIDEGREES) for labels, value in _read(zones, "temp")]
+        temperatures = [
+            (labels, value / _MILLIDEGREES)
+            for labels, value in _read(zones, "temp")
+            if value >= _ABSOLUTE_ZERO
+        ]
         for name, rows in (
             ("node_thermal_zone_temp", temperatures),
             ("node_cooling_device_cur_state", _read(devices, "cur_state")),

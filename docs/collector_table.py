@@ -52,6 +52,21 @@ _DIFFERENCES: Sequence[tuple[str, str, str]] = (
     ),
     ("`node_supervisord_start_time_seconds`", "counter", "gauge"),
     (
+        "one value or line that cannot be read, such as a negative `processes` of `/proc/stat`",
+        "the collector fails",
+        "that value is absent, and counted in `node_scrape_collector_skipped_total`",
+    ),
+    (
+        "`node_hwmon_*` of chips that share a device, and of files that a chip has twice",
+        "duplicate series: an error",
+        "the chip's name appended, one series",
+    ),
+    (
+        "`node_processes_threads` if a process has more threads than Linux can have; `node_thermal_zone_temp` below absolute zero",
+        "exported",
+        "left out",
+    ),
+    (
         "`node_scrape_collector_success` of collectors whose hardware is absent",
         "0; 1 for bcache, drm, edac",
         "0; 1 for bcache, edac and collectors that only the agent has",

@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -108,6 +109,23 @@ def test_invalid_process_is_left_out(procfs: Procfs, values) -> None:
     procfs.process(2, "S")
     procfs.write("1/stat", "1 (init) S 0")
     assert values(Processes(Host(procfs=procfs.path)).collect())["node_processes_pids"] == 1
+
+
+def test_process_of_billions_of_threads_is_left_out(procfs: Procfs, values) -> None:
+    procfs.process(2, "SR")
+    odd = STAT.format(pid=1, name="init", state="S", threads=11592314880)
+    procfs.write("1/stat", odd)
+    assert values(Processes(Host(procfs=procfs.path)).collect())["node_processes_threads"] == 2
+
+
+def test_unreadable_threads_of_a_process_hide_no_other(procfs: Procfs, values) -> None:
+    procfs.process(2, "SR")
+    procfs.process(3, "SS")
+    shutil.rmtree(procfs.path / "3/task")
+    (procfs.path / "3/task").symlink_to("task")
+    found = values(Processes(Host(procfs=procfs.path)).collect())
+    assert found["node_processes_threads"] == 4
+    assert found['node_processes_threads_state{thread_state="R"}'] == 1
 
 
 def test_missing_procfs_is_an_absent_source(tmp_path: Path) -> None:

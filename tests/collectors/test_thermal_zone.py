@@ -23,12 +23,12 @@ def test_unreadable_zone_hides_no_other(plant, values, failing_reads, tmp_path: 
     host = plant(
         {
             f"{THERMAL}/thermal_zone{n}/{file}": text
-            for n, temp in enumerate(("-5500\n", "", "hot\n"))
+            for n, temp in enumerate(("-5500\n", "", "hot\n", "-274000\n"))
             for file, text in (("type", "acpitz\n"), ("temp", temp))
         }
     )
-    plant({f"{THERMAL}/thermal_zone3/type": "iwlwifi_1\n"})
-    failing_reads(tmp_path / THERMAL / "thermal_zone3/temp")
+    plant({f"{THERMAL}/thermal_zone4/type": "iwlwifi_1\n"})
+    failing_reads(tmp_path / THERMAL / "thermal_zone4/temp")
     assert values(ThermalZone(host).collect()) == {
         'node_thermal_zone_temp{zone="0",type="acpitz"}': -5.5
     }
