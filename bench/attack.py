@@ -109,6 +109,7 @@ ATTACKS = (
     Attack("9091: silent connections", flood("silent", "agents", 300)),
     Attack("9091: refused streams", flood("streams", "agents", 8, tls="h2")),
     Attack("9091: endless CONTINUATION frames", flood("continuation", "agents", 8, tls="h2")),
+    Attack("9091: endless fields of one byte", flood("indexed", "agents", 8, tls="h2")),
     Attack("9100: chunks of one byte", flood("chunks", "agent", 120), "agent"),
     Attack("9100: 101 header fields", flood("many_fields", "agent", 120), "agent"),
 )

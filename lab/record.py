@@ -248,9 +248,7 @@ async def _listening(
         )
         certificate = None if plain else port_certificates(options, tls.Files("", "", None)).current
         host = options.bind_address
-        bound = await server.start(
-            PortProcess(str(Address(host or "::", options.agent_port)), certificate)
-        )
+        bound = await server.start(PortProcess(str(Address(host, options.agent_port)), certificate))
         stack.push_async_callback(server.stop)
         log.info(
             "recording",

@@ -239,7 +239,8 @@ class Core:
                 on_change=self.metrics.reloaded("agents"),
                 on_load=self.metrics.expires("agents"),
             )
-        return AgentPort(server, options.agent_port, certificate, self.port_restarts)
+        closed = self.metrics.agents_connections_closed.inc
+        return AgentPort(server, options.agent_port, certificate, self.port_restarts, closed)
 
     def _policy_reflector(self) -> Reflector[Policy]:
         policies = self.cluster.policies

@@ -203,6 +203,11 @@ class Metrics:
             "Restarts of the process that runs gRPC for agents.",
             registry=self.registry,
         )
+        self.agents_connections_closed = Counter(
+            "plimsoll_agents_connections_closed",
+            "Connections to the agents' port that were closed because they sent too much before an agent was admitted.",
+            registry=self.registry,
+        )
         self.reports = Counter(
             "plimsoll_agent_reports", "Reports received from agents.", registry=self.registry
         )

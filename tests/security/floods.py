@@ -75,6 +75,14 @@ def continuation():
         yield rawh2.frame(rawh2.CONTINUATION, 0, 1, fields)
 
 
+def indexed():
+    """A header list of 8 MiB that does not end, of fields of one byte: those of HPACK's table."""
+    yield rawh2.PREFACE + rawh2.frame(rawh2.SETTINGS, 0, 0)
+    yield rawh2.frame(rawh2.HEADERS, 0, 1, rawh2.call_headers() + b"\x40\x01a\x01b")
+    for _ in range(8 << 6):
+        yield rawh2.frame(rawh2.CONTINUATION, 0, 1, b"\xbe" * (16 << 10))
+
+
 def large_reviews():
     """Admission reviews full of scheduling gates, over the size limit."""
     return _reviews(8 << 20)
@@ -105,7 +113,7 @@ def silent():
 KINDS = {
     kind.__name__: kind
     for kind in (
-        *(chunks, fields, many_fields, trailers, not_found, streams, continuation),
+        *(chunks, fields, many_fields, trailers, not_found, streams, continuation, indexed),
         *(large_reviews, reviews, connections, silent),
     )
 }

@@ -60,6 +60,8 @@ class AgentPort:
     number: int
     certificates: CertificateReloader[Pem] | None
     restarts: PortRestarts
+    closed: Callable[[int], None]
+    """Counts connections that were closed because they sent too much."""
 
 
 class Ports:
@@ -111,9 +113,10 @@ class Ports:
             return
         self._streaming = True
         port = PortProcess(
-            str(Address(self._bind_address or "::", agents.number)),
+            str(Address(self._bind_address, agents.number)),
             agents.certificates.current if agents.certificates else None,
             restarts=agents.restarts,
+            closed=agents.closed,
         )
         reserved = _DESCRIPTORS + sum(port.server.limit for port in self._ports)
         bound = await agents.server.start(port, reserved=reserved)

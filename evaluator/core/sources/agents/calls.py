@@ -1,6 +1,6 @@
 """Calls of agents, and the frames by which the evaluator serves those of the process that gRPC runs in.
 
-Imports nothing of the evaluator: that process loads it, too.
+Imports nothing of the evaluator but `unadmitted`: that process loads it, too.
 """
 
 import asyncio
@@ -9,6 +9,8 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import IntEnum, StrEnum
 from typing import NamedTuple, NoReturn, Protocol, Self
+
+from evaluator.core.sources.agents.unadmitted import Bounds
 
 
 class Code(StrEnum):
@@ -75,10 +77,11 @@ class Pem(NamedTuple):
 
 
 class ServerOptions(NamedTuple):
-    """Channel options of a gRPC server, and how many calls it serves at a time."""
+    """Channel options of a gRPC server, how many calls it serves at a time, and bounds of its connections."""
 
     channel: tuple[tuple[str, int], ...]
     calls: int
+    bounds: Bounds = Bounds()
 
 
 class CallPort(Protocol):
@@ -136,6 +139,8 @@ class FrameKind(IntEnum):
     """To the port: end the call, with this code and sentence (JSON), or as completed."""
     ENDED = 11
     """From the port: the call has ended."""
+    CLOSED = 12
+    """From the port: it closed connections that sent too much before they were admitted, so many for each address (JSON)."""
 
 
 class Frame(NamedTuple):

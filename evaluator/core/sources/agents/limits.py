@@ -3,6 +3,7 @@
 import resource
 from dataclasses import dataclass, replace
 
+from evaluator.core.sources.agents.unadmitted import Bounds
 from plimsoll import logs
 
 log = logs.get(__name__)
@@ -10,6 +11,10 @@ log = logs.get(__name__)
 _BACKSTOP = 1.25
 _GRACE = 30.0
 _LARGEST_METADATA = 16 << 10
+_CERTIFICATES = 64 << 10
+"""Bytes that a client may send besides a first report: certificates, metadata, frames."""
+_DESCRIPTORS = 3
+"""Of a connection: the client's, and both ends of that to gRPC."""
 _REPORT_HEAD, _READING_BYTES = 512 + (64 << 10), 13
 """Bytes of a report's header with names of metrics, failing rules and problems, and of each reading: a position of up to 5 bytes and a double."""
 
@@ -46,11 +51,24 @@ class AgentLimits:
     """Reports that may arrive in a burst."""
     report_bytes: int = 64 << 10
     """Bytes of a message, which are buffered before the stream is authenticated."""
+    address_bytes: int = Bounds().address
+    address_rate: int = Bounds().rate
+    """What one address may send before its clients are admitted."""
 
     def for_metrics(self, metrics: int) -> "AgentLimits":
         """Return these limits, with `report_bytes` raised if a report with `metrics` readings needs it."""
         needed = _REPORT_HEAD + _READING_BYTES * metrics
         return replace(self, report_bytes=max(self.report_bytes, needed))
+
+    def bounds(self, connections: int) -> Bounds:
+        """Return the bounds of a port with at most `connections` connections, before their clients are admitted."""
+        return Bounds(
+            connections,
+            _CERTIFICATES + self.report_bytes,
+            self.address_bytes,
+            self.address_rate,
+            self.introduction,
+        )
 
     def channel_options(self, connections: int) -> list[tuple[str, int]]:
         """Return the channel options of a gRPC server with at most `connections` connections."""
@@ -100,16 +118,17 @@ def _raise_limit(requested: int) -> int:
 def share_of_descriptors(requested: int, *, reserved: int) -> int:
     """Return how many of `requested` connections one port may hold so that `reserved` descriptors stay for everything else.
 
-    Each connection takes one, and processes start with a soft limit of 1,024. Raises the soft limit as far as needed and permitted. If it is too low for both, the port gets half.
+    Processes start with a soft limit of 1,024. Raises the soft limit as far as needed and permitted. If it is too low for both, the port gets half.
     """
-    allowed = _raise_limit(requested + reserved)
-    if allowed >= requested + reserved:
+    needed = requested * _DESCRIPTORS + reserved
+    allowed = _raise_limit(needed)
+    if allowed >= needed:
         return requested
-    connections = min(requested, max(allowed - reserved, allowed // 2))
+    connections = min(requested, max(allowed - reserved, allowed // 2) // _DESCRIPTORS)
     log.warning(
         "fewer open files allowed than connections may need",
         allowed=allowed,
-        needed=requested + reserved,
+        needed=needed,
         connections=connections,
     )
     return connections

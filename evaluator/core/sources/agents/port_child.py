@@ -11,6 +11,8 @@ import os
 import signal
 import socket
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NoReturn
 
 from evaluator.core.sources.agents.calls import (
@@ -26,6 +28,9 @@ from evaluator.core.sources.agents.calls import (
     size,
 )
 from evaluator.core.sources.agents.grpc_port import GrpcPort
+from evaluator.core.sources.agents.relay import Relay
+from evaluator.core.sources.agents.unadmitted import Bounds
+from plimsoll.http.addresses import ListenError, parse
 from plimsoll.process import memory
 
 _PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of sys/prctl.h
@@ -37,9 +42,13 @@ _MOST_CALLS = 0xFFFF_FFFF
 class RelayedCall:
     """A call that the evaluator serves. Must be created in gRPC's task of the call."""
 
-    def __init__(self, number: int, call: Call, frames: FrameSocket) -> None:
+    def __init__(
+        self, number: int, call: Call, frames: FrameSocket, admit: Callable[[], None]
+    ) -> None:
+        """`admit` is called when the evaluator asks for more than the first message: it has admitted the client."""
         self._number = number
         self._call = call
+        self._admit = admit
         self._frames = frames
         self._task = asyncio.current_task()
         self._room = FIRST_WINDOW
@@ -51,6 +60,7 @@ class RelayedCall:
         """Do what the evaluator asks for."""
         if kind is FrameKind.READ:
             self._room = WINDOW
+            self._admit()
             if self._asked is not None and not self._asked.done():
                 self._asked.set_result(None)
         elif kind is FrameKind.MESSAGE:
@@ -103,38 +113,52 @@ class PortChild:
         self._calls: dict[int, RelayedCall] = {}
         self._last = 0
         self._pem = Pem(b"", b"")
-        self._port: GrpcPort | None = None
+        self._port: GrpcPort
+        self._relay: Relay
 
     async def run(self) -> None:
         """Run until the evaluator closes its end."""
-        async for kind, number, content in self._frames.frames():
-            if kind is FrameKind.OPEN:
-                await self._open(content)
-            elif kind is FrameKind.CERTIFICATE:
-                self._pem = Pem(*(text.encode("latin-1") for text in json.loads(content)))
-            elif (call := self._calls.get(number)) is not None:
-                call.handle_frame(kind, content)
-        if self._port is not None:
-            await self._port.close()
+        async with asyncio.TaskGroup() as tasks:
+            relaying = None
+            async for kind, number, content in self._frames.frames():
+                if kind is FrameKind.OPEN:
+                    await self._open(content)
+                    relaying = tasks.create_task(self._relay.run())
+                elif kind is FrameKind.CERTIFICATE:
+                    self._pem = Pem(*(text.encode("latin-1") for text in json.loads(content)))
+                elif (call := self._calls.get(number)) is not None:
+                    call.handle_frame(kind, content)
+            if relaying is not None:
+                await self._port.close()
+                relaying.cancel()
+                self._relay.close()
 
     async def _open(self, content: bytes) -> None:
-        address, tls, channel, calls = json.loads(content)
-        self._port = GrpcPort(address, self._certificate if tls else None)
+        address, tls, channel, calls, bounds = json.loads(content)
+        self._relay = Relay(Bounds(*bounds), self._closed)
+        self._port = GrpcPort(self._relay.target, self._certificate if tls else None)
         options = ServerOptions(tuple((name, value) for name, value in channel), calls)
         try:
-            bound = await self._port.open(self._serve, options)
-        except OSError as error:
+            await self._port.open(self._serve, options)
+            bound = self._relay.listen(parse(address))
+        except (OSError, ListenError) as error:
             self._frames.send(FrameKind.FAILED, 0, str(error).encode())
         else:
             self._frames.send(FrameKind.LISTENING, 0, str(bound).encode())
+
+    def _closed(self, counts: Mapping[str, int]) -> None:
+        self._frames.send(FrameKind.CLOSED, 0, json.dumps(counts).encode())
 
     def _certificate(self) -> Pem:
         return self._pem
 
     async def _serve(self, call: Call) -> None:
-        number = self._next()
-        relayed = self._calls[number] = RelayedCall(number, call, self._frames)
-        self._frames.send(FrameKind.CALLED, number, json.dumps(call.caller).encode())
+        number, caller = self._next(), call.caller
+        if (peer := self._relay.peer(caller.peer)) is None:
+            return  # the client has gone
+        admit = partial(self._relay.admit, caller.peer)
+        relayed = self._calls[number] = RelayedCall(number, call, self._frames, admit)
+        self._frames.send(FrameKind.CALLED, number, json.dumps(caller._replace(peer=peer)).encode())
         try:
             await relayed.run()
         finally:

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,6 +33,7 @@ from evaluator.core.sources.agents.calls import (
 )
 from plimsoll import logs
 from plimsoll.backoff import Backoff
+from plimsoll.logs.ratelimited import RateLimitedLogger
 from plimsoll.text import one_line
 
 log = logs.get(__name__)
@@ -42,8 +43,8 @@ _BATCH = 16
 """Frames handled between two yields to the event loop."""
 _LOOK = 0.5
 """Seconds between two looks at the certificate's files and the process's memory."""
-_MOST_MEMORY, _MEMORY_PER_CONNECTION = 256 << 20, 64 << 10
-"""Bytes that the process may take, and more for each place in its table of files, of which a connection takes one: an agent
+_MOST_MEMORY, _MEMORY_PER_FILE = 256 << 20, 24 << 10
+"""Bytes that the process may take, and more for each place in its table of files, of which a connection takes three: an agent
 needs 70 KB. The table doubles when it is full.
 """
 _ENDING = 5.0
@@ -152,11 +153,17 @@ class PortProcess:
         certificate: Callable[[], Pem] | None = None,
         *,
         restarts: PortRestarts | None = None,
+        closed: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """`certificate` returns the current one; None: plain text. `restarts` counts those of the process."""
+        """`certificate` returns the current one; None: plain text. `restarts` counts those of the process.
+
+        `closed` is called with the number of connections that were closed because they sent too much.
+        """
         self._address = address
         self._certificate = certificate
         self._restarts = restarts or PortRestarts()
+        self._count_closed = closed
+        self._log = RateLimitedLogger(log)
         self._serve: Serve
         self._options: ServerOptions
         self._sent: Pem | None = None
@@ -250,6 +257,8 @@ class PortProcess:
             self._listens(int(content))
         elif kind is FrameKind.FAILED:
             self._failed(content.decode())
+        elif kind is FrameKind.CLOSED:
+            self._closed(json.loads(content))
         elif kind is FrameKind.CALLED:
             peer, names, resumed, token = json.loads(content)
             call = RemoteCall(number, Caller(peer, tuple(names), resumed, token), frames)
@@ -265,6 +274,17 @@ class PortProcess:
             host, _, _ = self._address.rpartition(":")
             self._address = f"{host}:{bound}"  # the same one when it is started anew
             self._listening.set_result(bound)
+
+    def _closed(self, counts: Mapping[str, int]) -> None:
+        """Count connections that the port closed, and name the address with most of them."""
+        self._count_closed(sum(counts.values()))
+        address = max(counts, key=counts.__getitem__)
+        self._log.log(
+            "closed connections that sent too much before an agent was admitted",
+            address=address,
+            connections=counts[address],
+            other_addresses=len(counts) - 1,
+        )
 
     def _failed(self, reason: str) -> None:
         if not self._listening.done():
@@ -291,7 +311,7 @@ class PortProcess:
             self._send_certificate()
             if (process := self._process) is not None:
                 taken, places = _memory(process.pid)
-                if taken > (bound := _MOST_MEMORY + _MEMORY_PER_CONNECTION * places):
+                if taken > (bound := _MOST_MEMORY + _MEMORY_PER_FILE * places):
                     self._kill(process, f"took {taken >> 20} MiB of memory, at most {bound >> 20}")
 
     def _kill(self, process: "subprocess.Popen[bytes]", reason: str) -> None:

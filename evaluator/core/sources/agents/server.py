@@ -122,7 +122,9 @@ class AgentServer:
         """
         connections = share_of_descriptors(self._limits.streams, reserved=reserved)
         options = ServerOptions(
-            tuple(self._limits.channel_options(connections)), self._limits.streams
+            tuple(self._limits.channel_options(connections)),
+            self._limits.streams,
+            self._limits.bounds(connections),
         )
         bound = await port.open(self._serve, options)
         self._port = port

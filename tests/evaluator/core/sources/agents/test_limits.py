@@ -148,14 +148,14 @@ async def test_unread_subscription_is_replaced_by_the_newest(port, until):
 @pytest.mark.parametrize(
     ("soft", "hard", "wanted", "reserved", "had", "warned"),
     [
-        pytest.param(128, 512, 300, 100, "300 (400, 512)", False, id="raised"),
-        pytest.param(128, 512, 412, 100, "412 (512, 512)", False, id="raised to the hard limit"),
-        pytest.param(300, 512, 100, 100, "100 (300, 512)", False, id="enough"),
+        pytest.param(128, 512, 100, 100, "100 (400, 512)", False, id="raised"),
+        pytest.param(128, 512, 137, 101, "137 (512, 512)", False, id="raised to the hard limit"),
+        pytest.param(400, 512, 100, 100, "100 (400, 512)", False, id="enough"),
         pytest.param(
-            128, 512, 500, 100, "412 (512, 512)", True, id="reserved descriptors are kept"
+            128, 512, 500, 100, "137 (512, 512)", True, id="reserved descriptors are kept"
         ),
-        pytest.param(128, 512, 500, 400, "256 (512, 512)", True, id="half where both do not fit"),
-        pytest.param(128, 512, 100, 500, "100 (512, 512)", True, id="no more than wanted"),
+        pytest.param(128, 512, 500, 400, "85 (512, 512)", True, id="half where both do not fit"),
+        pytest.param(128, 512, 30, 500, "30 (512, 512)", True, id="no more than wanted"),
     ],
 )
 def test_port_gets_what_it_wants_beside_reserved_descriptors(

@@ -28,7 +28,7 @@ from tests.evaluator.core.sources.agents.test_server import Agent, Evaluator
 from tests.eventually import eventually
 from tests.patience import PATIENCE
 from tests.security import rawh2
-from tests.security.rawh2 import CONTINUATION, HEADERS, SETTINGS, Peer, frame, report
+from tests.security.rawh2 import CONTINUATION, DATA, HEADERS, SETTINGS, Peer, frame, report
 from wire import telemetry_pb2_grpc
 
 METHOD = "/plimsoll.telemetry.v1.Telemetry/Stream"
@@ -70,7 +70,10 @@ class Site:
     def __init__(self, **limits):
         self.restarts = asyncio.Queue()
         self.evaluator = Evaluator(**limits)
-        self.process = PortProcess("127.0.0.1:0", restarts=Restarts(self.restarts))
+        self.closed = []
+        self.process = PortProcess(
+            "127.0.0.1:0", restarts=Restarts(self.restarts), closed=self.closed.append
+        )
 
     async def start(self):
         self.evaluator.want("a")
@@ -235,7 +238,7 @@ async def test_certificate_may_have_comments_of_any_encoding(tmp_path, authority
 async def test_address_in_use_is_an_os_error(site):
     other = PortProcess(f"127.0.0.1:{site.evaluator.port}")
     with pytest.raises(
-        OSError, match=f"cannot listen for agents on 127.0.0.1:{site.evaluator.port}"
+        OSError, match=f"cannot listen on 127.0.0.1:{site.evaluator.port}: .*in use"
     ):
         await Evaluator().agents.start(other)
     assert other.pid is None
@@ -255,7 +258,40 @@ def test_process_ends_with_the_evaluator(number):
     process.wait(PATIENCE)
 
 
-async def test_header_lists_take_the_memory_of_the_process_which_is_ended_beyond_a_bound(
+async def test_header_lists_of_unadmitted_clients_close_their_connections_and_no_others(
+    site, agent
+):
+    nodes = [await agent(f"node-{number}") for number in range(20)]
+    subscriptions = [await node.introduced() for node in nodes]
+    first = site.process.pid
+    fields = rawh2.literal("a", "b" * 100) * 150
+    for _ in range(16):
+        peer = await Peer.connect(site.evaluator.port)
+        await peer.send(frame(HEADERS, 0, 1, rawh2.call_headers()))
+        await peer.send(*[frame(CONTINUATION, 0, 1, fields)] * (8 << 20 >> 14))
+        assert await peer.closed()
+        peer.vanish()
+    await eventually(lambda: sum(site.closed) == 16)
+    for node, subscription in zip(nodes, subscriptions, strict=True):
+        await node.say(generation=subscription.generation, full=True, indices=[0], values=[7.0])
+    await site.evaluator.heard(20)
+    assert site.evaluator.agents.connected == 20
+    assert (site.process.pid, site.restarts.empty()) == (first, True)
+
+
+async def test_reports_of_an_admitted_agent_are_not_cut(site, agent):
+    node = await agent()
+    large = "1" * (60 << 10)
+    await node.say(agent_version=large)
+    reading = {"generation": (await node.hear()).generation, "full": True, "indices": [0]}
+    for _ in range(10):
+        await node.say(agent_version=large, values=[7.0], **reading)
+    await site.evaluator.heard(10)
+    assert site.closed == []
+    assert site.evaluator.agents.connected == 1
+
+
+async def test_header_lists_of_an_admitted_client_end_the_process_beyond_a_bound_of_memory(
     site, agent, monkeypatch
 ):
     own = psutil.Process()
@@ -267,9 +303,12 @@ async def test_header_lists_take_the_memory_of_the_process_which_is_ended_beyond
     )
     fields = rawh2.literal("a", "b" * 100) * 150
     peers = [await Peer.connect(site.evaluator.port) for _ in range(4)]
+    for number, peer in enumerate(peers):
+        await peer.call(1, report(node_name=f"node-{number}"))
+        assert await peer.until(DATA), "admitted"
     for peer in peers:
-        await peer.send(frame(HEADERS, 0, 1, rawh2.call_headers()))
-        await peer.send(*[frame(CONTINUATION, 0, 1, fields)] * (12 << 20 >> 14))
+        await peer.send(frame(HEADERS, 0, 3, rawh2.call_headers()))
+        await peer.send(*[frame(CONTINUATION, 0, 3, fields)] * (12 << 20 >> 14))
     async with asyncio.timeout(PATIENCE):
         reason = await site.restarts.get()
     assert re.fullmatch(r"took \d+ MiB of memory, at most \d+", reason)
