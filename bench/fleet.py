@@ -188,9 +188,9 @@ class _Agent:
     async def _attempt(self) -> grpc.StatusCode | None:
         """Run one stream to its end; return its status."""
         async with self._channel() as channel:
-            stream: Any = channel.stream_stream(_METHOD)()
             try:
                 async with self._gate:
+                    stream: Any = channel.stream_stream(_METHOD)()
                     report = telemetry_pb2.Report(node_name=self._node, agent_version="bench")
                     await stream.write(report.SerializeToString())
                     self._wanted = await _subscription(stream)
