@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from evaluator.core.guard import UNGUARDED, Guard
+from evaluator.core.model.events import EventSpec
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import NodeCondition
 from evaluator.core.model.node_index import NodeScores
@@ -228,6 +229,8 @@ class Acted(Signal, frozen=True):
     pod: str = ""
     text: str = ""
     """What was done, or why."""
+    notice: EventSpec | None = None
+    """The Event on the node: by which policy, and why."""
     topic: str = ""
     """Of what every replica notices by itself: the last action of a topic says what is so, and a repetition of it is none."""
 

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import decode_node
+from evaluator.core.kube.node_events import NodeEventWriter
 from evaluator.core.signals import ProblemOccurred
 from evaluator.features.problems import plan
 from evaluator.features.problems.controller import ProblemEventController, ProblemMetrics
@@ -54,11 +55,13 @@ def world():
     }
     kube, cluster = ApiServer(), SimpleNamespace(nodes=SimpleNamespace(objects=nodes))
     controller = ProblemEventController(
-        kube,
-        cluster,
-        ProblemMetrics(CollectorRegistry()),
-        is_leader=lambda: True,
-        bucket=TokenBucket(1e-6, BURST),
+        NodeEventWriter(
+            kube,
+            cluster,
+            ProblemMetrics(CollectorRegistry()).dropped,
+            is_leader=lambda: True,
+            bucket=TokenBucket(1e-6, BURST),
+        )
     )
     return controller, kube
 

@@ -43,6 +43,7 @@ from evaluator.features.status import plan as events
 from evaluator.features.status.pod_controller import PolicyPodController
 from evaluator.features.stop import entries
 from plimsoll.process import memory as heap
+from sandbox import manifests
 from tests.together.running import (
     SICK,
     TASPOLICIES,
@@ -145,6 +146,7 @@ class World:
 
     async def fill(self):
         await self.api.policies()
+        await self.api.call("POST", "/api/v1/namespaces/default/secrets", manifests.history())
         for node in ("node-even", "node-odd", "node-free"):
             await self.api.node(node)
             room = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}
@@ -276,6 +278,7 @@ CASES = [
     ("history: PodDecisions", PodDecisions, "_take"),
     ("history: PodDecisions", PodDecisions, "_look_at"),
     ("history: HistoryFile", readers, "written"),
+    ("status: ActionEvents", Kube, "create_event"),
 ]
 
 STATM = SimpleNamespace(read_text=heap._STATM.read_text)
@@ -289,6 +292,8 @@ ONCE = [
     ("custom_metrics: CustomMetricsPort", Kube, "list_page"),
     ("scorers: RewardController", Kube, "read_config_map"),
     ("history: HistoryFile", readers, "_some"),
+    ("history: Reflector", Kube, "watch"),
+    ("history: SharedActions", Kube, "patch_secret"),
 ]
 
 

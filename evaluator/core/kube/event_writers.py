@@ -51,13 +51,13 @@ class EventWriter:
         if count:
             with _unless(404):  # events live for an hour
                 again = {**changes, "count": total}
-                return await self._kube.amend_event(about.namespace, name, again)
+                return await self._kube.amend_event(about.event_namespace, name, again)
             await self._second_turn()
         with _unless(409):  # created by another replica, or by this one before a restart
             await self._kube.create_event(body)
             return total
         await self._second_turn()
-        return await self._kube.amend_event(about.namespace, name, changes)
+        return await self._kube.amend_event(about.event_namespace, name, changes)
 
 
 @contextlib.contextmanager

@@ -32,6 +32,16 @@ class ObjectReference(NamedTuple):
     name: str
     uid: str
 
+    @property
+    def event_namespace(self) -> str:
+        """The namespace of its Events: `default` for those of objects without one."""
+        return self.namespace or "default"
+
+
+def on_node(name: str, uid: str) -> ObjectReference:
+    """Return the reference of a node. It has no namespace: `kubectl describe node` selects Events whose object has none."""
+    return ObjectReference("v1", "Node", "", name, uid)
+
 
 def on_pod(namespace: str, name: str, uid: str) -> ObjectReference:
     """Return the reference of a pod."""
@@ -45,11 +55,11 @@ def event(
     return {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": name(about, suffix), "namespace": about.namespace},
+        "metadata": {"name": name(about, suffix), "namespace": about.event_namespace},
         "involvedObject": {
             "apiVersion": about.api_version,
             "kind": about.kind,
-            "namespace": about.namespace,
+            **({"namespace": about.namespace} if about.namespace else {}),
             "name": about.name,
             "uid": about.uid,
         },

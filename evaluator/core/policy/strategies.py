@@ -94,5 +94,10 @@ STRATEGIES: Mapping[str, StrategyName] = {name.value: name for name in StrategyN
 """The table by name, as policies have it."""
 COMPLIANCE = tuple(name for name in StrategyName if name.row.determines_compliance)
 """The strategies whose violations are violations of the policy."""
+STRONGEST_FIRST = (
+    StrategyName.DESCHEDULE,
+    *(name for name in COMPLIANCE if name is not StrategyName.DESCHEDULE),
+)
+"""The strategies that taints and conditions are set for. A node condition names the first that the node violates."""
 PER_POD = tuple(name for name in StrategyName if name.row.per_pod)
 """The strategies that are evaluated per pod, in requests of kube-scheduler."""

@@ -16,6 +16,7 @@ from evaluator.core.kube.client import Kube
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node import Node
 from evaluator.core.policy.stops import StopsNow, no_stops
 from evaluator.core.signals import (
@@ -62,6 +63,10 @@ def _always() -> bool:
 
 def _nothing() -> None:
     """Do nothing."""
+
+
+def _no_notice(_write: object) -> None:
+    """Return None: most writes get no Event."""
 
 
 def _uncounted() -> Isolation:
@@ -141,13 +146,15 @@ class NodeWriter(Generic[W]):
         ready: Callable[[], bool] = _always,
         compared: Callable[[], None] = _nothing,
         manager_of: Callable[[Node], str] = unknown,
+        notice: Callable[[W], EventSpec | None] = _no_notice,
     ) -> None:
         """`what` is written, for log lines. `writes` counts writes by their result: ok or error.
 
         `plan` returns what all nodes should have; the same object while nothing changes. `compare` returns the write that
         a node needs, by its name, its last known state and what it should have; None if it needs none. `send` writes to a
         node and returns it; raises KubeError. Nothing is written until `ready`. `compared` is called after nodes were
-        compared. `manager_of` returns the other field manager that a node shows; empty if it shows none.
+        compared. `manager_of` returns the other field manager that a node shows; empty if it shows none. `notice` returns the
+        Event on a node about a write, if any.
         """
         self._what = what
         self._desired = plan
@@ -174,6 +181,7 @@ class NodeWriter(Generic[W]):
         self._under_way: set[str] = set()
         self._failing: dict[str, _Failing] = {}
         self._manager_of = manager_of
+        self._notice = notice
         self._undone = UndoneWrites(
             context.rng.random, context.undone.labels(what).inc, manager_of=manager_of
         )
@@ -356,7 +364,9 @@ class NodeWriter(Generic[W]):
         self._writes.labels("ok").inc()
         shown = write.shown
         self._written.log(f"{self._what} written", node=name, **{self._what: shown})
-        self._publish(Acted(ActionKind.WRITTEN, node=name, text=f"{self._what}: {shown}"))
+        notice = self._notice(write)
+        text = f"{self._what}: {shown}" + (f"; {notice.message}" if notice else "")
+        self._publish(Acted(ActionKind.WRITTEN, node=name, text=text, notice=notice))
         # The watch reports it later; until then the plan would repeat this write.
         known = self._cluster.nodes.objects.get(name)
         if known is not None and not node.older_than(known):

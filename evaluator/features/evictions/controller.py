@@ -13,7 +13,8 @@ from evaluator.core.kube.event_queue import EventTimings
 from evaluator.core.kube.event_writers import PodEventWriter
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.leader.write_fence import NotLeaderError
-from evaluator.core.policy.causes import causes_at
+from evaluator.core.model.events import EventSpec
+from evaluator.core.policy.causes import causes_at, violation_message
 from evaluator.core.policy.strategies import StrategyName
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.signals import Acted, PolicyReportChanged
@@ -291,7 +292,9 @@ class EvictionController:
             reason=eviction.reason,
             causes=causes,
         )
-        self._note(EVICTED, eviction, eviction.reason)
+        why = self._violation(eviction)
+        notice = EventSpec("Warning", "PodEvicted", f"evicted pod {pod}: {why}")
+        self._note(EVICTED, eviction, why, notice)
         await self._record(eviction, causes)
         self._metrics.evictions.labels(*key, "ok").inc()
 
@@ -337,10 +340,20 @@ class EvictionController:
         strategies = (StrategyName.DESCHEDULE,)
         return "; ".join(causes_at(decision, decisions.table, position, self._cause_of, strategies))
 
-    def _note(self, kind: str, eviction: Eviction, text: str) -> None:
+    def _violation(self, eviction: Eviction) -> str:
+        """Return the rules that the pod's node violates, with their readings."""
+        decisions, node = self._decider.latest, eviction.pod.spec.node_name
+        decision = decisions.policies.get(eviction.policy)
+        if decision is None:
+            return eviction.reason
+        return violation_message(decision, decisions.table, node, self._cause_of)
+
+    def _note(
+        self, kind: str, eviction: Eviction, text: str, notice: EventSpec | None = None
+    ) -> None:
         pod = eviction.pod
         node = pod.spec.node_name or ""
-        self._publish(Acted(kind, eviction.policy, node, str(pod), text))
+        self._publish(Acted(kind, eviction.policy, node, str(pod), text, notice=notice))
 
     async def _record(self, eviction: Eviction, causes: str) -> None:
         """Write an Event on the pod with the reason; log a failure."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from evaluator.core.policy.strategies import COMPLIANCE, STRONGEST_FIRST, StrategyName
 from evaluator.core.policy.types import VIOLATING, ActionPart, Policy
 from evaluator.core.policy.vocabulary import ACTIONS, NodeActions
 from evaluator.features.node_actions import names
@@ -50,14 +50,14 @@ class TaintsAndConditions(ActionPart):
         A condition names the strategy. A taint says so for NoExecute only: other effects are set for every strategy, and do
         not count for deschedule if the policy has another, because a wrong deschedule would evict pods.
         """
-        if strategy not in names.STRONGEST_FIRST:
+        if strategy not in STRONGEST_FIRST:
             return
         effects = [*TaintEffect]
         if strategy is StrategyName.DESCHEDULE and len(policy.strategies.keys() & COMPLIANCE) > 1:
             effects = [TaintEffect.NO_EXECUTE]
         if CONDITION in self.kinds:
             record = names.condition_record(self.condition)
-            stronger = names.STRONGEST_FIRST[: names.STRONGEST_FIRST.index(strategy) + 1]
+            stronger = STRONGEST_FIRST[: STRONGEST_FIRST.index(strategy) + 1]
             yield from ((record, names.violated(name)) for name in stronger)
         if TAINT in self.kinds:
             suffix = names.taint_suffix(policy.key)

@@ -7,8 +7,10 @@ from prometheus_client import Counter
 
 from evaluator.core.kube.transport import KubeError
 from evaluator.core.loop.loop import DecisionLoop
+from evaluator.core.model.events import EventSpec
 from evaluator.core.model.node import Node, NodeCondition
 from evaluator.core.model.node_labels import FIELD_MANAGER
+from evaluator.core.policy.causes import violation_message
 from evaluator.core.policy.types import Policy
 from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.core.writes.conditions import ConditionApply, ConditionWrites
@@ -22,7 +24,7 @@ from evaluator.features.node_actions.annotations import (
 )
 from evaluator.features.node_actions.planner import NodeActionPlanner
 from evaluator.features.node_actions.types import taint_name
-from evaluator.features.node_actions.writes import NodePatch, compare_taints, violation_message
+from evaluator.features.node_actions.writes import NodePatch, compare_taints
 
 _CONFLICTS = (409, 422)
 """The node changed after it was read: 422 is a failed test of the patch."""
@@ -31,10 +33,14 @@ _ATTEMPTS = 3
 
 
 def taint_writer(
-    context: WriteContext, planner: NodeActionPlanner, writes: Counter
+    context: WriteContext,
+    planner: NodeActionPlanner,
+    writes: Counter,
+    *,
+    cause_of: CauseOf = no_cause,
 ) -> NodeWriter[NodePatch]:
     """Return the writer of our taints; without --taints, it takes off those that are left over."""
-    taints = Taints(context, planner)
+    taints = Taints(context, planner, cause_of)
     return NodeWriter(
         context,
         "taints",
@@ -44,15 +50,19 @@ def taint_writer(
         writes=writes,
         ready=lambda: planner.ready,
         manager_of=lambda node: node.metadata.taints_manager,
+        notice=taints.notice,
     )
 
 
 class Taints:
     """Compares taints and sends patches of them; those in flight count for the limits."""
 
-    def __init__(self, context: WriteContext, planner: NodeActionPlanner) -> None:
+    def __init__(
+        self, context: WriteContext, planner: NodeActionPlanner, cause_of: CauseOf
+    ) -> None:
         self._kube = context.kube
         self._planner = planner
+        self._decider, self._cause_of = context.decider, cause_of
         self._kept = KeptOnNodes(context.stops, context.decider, self._keys)
 
     def _keys(self, policy: Policy) -> Iterator[str]:
@@ -71,6 +81,20 @@ class Taints:
         }
         kept = self._kept.desired(desired, own)
         return None if kept is None else compare_taints(node, kept, prefixes)
+
+    def notice(self, patch: NodePatch) -> EventSpec | None:
+        """Return an Event: by which policies a patch taints its node, and why; None if it only takes taints off."""
+        if not patch.adds:
+            return None
+        decisions, prefix = self._decider.latest, self._planner.settings.prefix
+        added = {key for key, _ in patch.adds}
+        reasons = [
+            violation_message(decision, decisions.table, patch.node, self._cause_of)
+            for policy in self._planner.latest.policies
+            if names.taint_key(prefix, policy) in added
+            and (decision := decisions.policies.get(policy))
+        ]
+        return EventSpec("Warning", "NodeTainted", f"tainted: {'; '.join(reasons)}")
 
     async def send(self, patch: NodePatch) -> Node:
         """Patch the node; if it has changed, read it and compare again. Raises KubeError."""

@@ -187,7 +187,7 @@ def wire(core: Core, options: NodeActionOptions) -> Wired:
         publish=core.signals.publish,
         guard=core.isolation.part("actions on nodes"),
     )
-    taints = taint_writer(core.writes, planner, metrics.taint_writes)
+    taints = taint_writer(core.writes, planner, metrics.taint_writes, cause_of=core.causes.cause_of)
     of_policies = condition_writer(
         core.writes, planner, metrics.condition_writes, cause_of=core.causes.cause_of
     )

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from evaluator.core.model import node_labels
 from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node import KUBERNETES_CONDITIONS
-from evaluator.core.policy.strategies import COMPLIANCE, StrategyName
+from evaluator.core.policy.strategies import StrategyName
 from plimsoll.text import shown
 
 DOMAIN = "plimsoll.io/"
@@ -21,11 +21,6 @@ _LONGEST = 63
 _LONGEST_OF_POLICY = 43
 _DIGEST = 8
 
-STRONGEST_FIRST = (
-    StrategyName.DESCHEDULE,
-    *(name for name in COMPLIANCE if name is not StrategyName.DESCHEDULE),
-)
-"""The strategies that taints and conditions are set for. A node condition names the first that the node violates."""
 NOT_VIOLATED = "False/Cleared"
 """Status and reason of a node condition after the violation."""
 

@@ -13,7 +13,7 @@ from evaluator.core.model.names import PolicyKey
 from evaluator.core.model.node_index import Mask, NodeMask, Reindex, union
 from evaluator.core.policy.decide import Decision, Decisions
 from evaluator.core.policy.label_sets import LabelAssignment, LabelAssignments, assignments_of
-from evaluator.core.policy.strategies import StrategyName
+from evaluator.core.policy.strategies import STRONGEST_FIRST, StrategyName
 from evaluator.core.policy.types import Policy
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import (
@@ -56,7 +56,7 @@ class ActingPolicy:
         self._nodes = nodes = decisions.table.nodes
         states = decision.states
         self._violated = {
-            name: states[name].found.violated for name in names.STRONGEST_FIRST if name in states
+            name: states[name].found.violated for name in STRONGEST_FIRST if name in states
         }
         self._evicting: Mask = self._violated.get(StrategyName.DESCHEDULE, nodes.none)
         self._violating = union(self._violated.values(), nodes)
@@ -175,7 +175,7 @@ class ActingPolicy:
         )
         wanted: dict[str, Mask] = {}
         unnamed = made.violating
-        for strategy in names.STRONGEST_FIRST:
+        for strategy in STRONGEST_FIRST:
             violated = self._violated.get(strategy, self._nodes.none)
             wanted[names.violated(strategy)] = unnamed & violated
             unnamed = unnamed & ~violated

@@ -9,15 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from evaluator.core.model.node import Node, Taint
 from evaluator.core.model.node_labels import FIELD_MANAGER
-from evaluator.core.policy.causes import cause_at
-from evaluator.core.policy.decide import Decision
-from evaluator.core.policy.evaluate import MetricTable
 from evaluator.core.policy.types import Policy
-from evaluator.core.readings.reported import CauseOf, no_cause
 from evaluator.features.node_actions import names
 from evaluator.features.node_actions.annotations import (
     CONDITION,
@@ -25,7 +19,6 @@ from evaluator.features.node_actions.annotations import (
     TaintEffect,
     TaintsAndConditions,
 )
-from evaluator.features.node_actions.names import STRONGEST_FIRST
 from evaluator.features.node_actions.page import (
     WrittenActionsFields,
     WrittenCondition,
@@ -33,11 +26,6 @@ from evaluator.features.node_actions.page import (
 )
 from evaluator.features.node_actions.types import VALUE, OwnTaint, taint_name
 from plimsoll import rfc3339
-from plimsoll.quantity import readable
-from plimsoll.text import one_line
-
-_MOST_RULES = 5
-"""Rules that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,29 +87,6 @@ def compare_taints(
 def _own_taint(name: str) -> OwnTaint:
     key, _, effect = name.rpartition(":")
     return key, TaintEffect(effect).value
-
-
-def violation_message(
-    decision: Decision, table: MetricTable, node: str, cause_of: CauseOf = no_cause
-) -> str:
-    """Return why a node violates a policy: each rule with the reading, and its cause."""
-    position, policy = table.nodes.position.get(node), decision.policy
-    rules = []
-    for name in STRONGEST_FIRST:
-        state = decision.states.get(name)
-        if state is None or position is None or not state.found.violated[position]:
-            continue
-        for number in state.found.per_rule[position].nonzero()[0].tolist():
-            rule = policy.strategies[name].rules[number]
-            value = float(table.column(rule.metric).values[position])
-            reading = f"reading {readable(rule.metric, value, rule.target)}"
-            cause = cause_at(table, rule.metric, position, cause_of)
-            reading += f": {cause}" if cause else ""
-            rules.append(f"{rule} ({'no reading' if np.isnan(value) else reading})")
-    if not rules:
-        return f"policy {policy.key} is not violated"
-    shown = list(dict.fromkeys(rules))[:_MOST_RULES]
-    return one_line(f"policy {policy.key} is violated: {', '.join(shown)}")
 
 
 def set_on_node(node: Node | None, prefixes: tuple[str, ...]) -> WrittenActionsFields:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from evaluator.core.assembly import Core
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.feature import Feature, Written
+from evaluator.core.kube.node_events import NodeEventWriter
 from evaluator.core.model.node import Node
 from evaluator.core.options import FeatureOptions
 from evaluator.core.page_fields import EvaluatorFields, Fields, NodeFields
@@ -191,11 +192,13 @@ def wire(core: Core, options: ProblemOptions) -> Wired:
     found = plan.ProblemConditions(problems, permitted, time.time)
     writer = condition_writer(core.writes, found, metrics.writes)
     happened = ProblemEventController(
-        core.api,
-        core.cluster,
-        metrics,
-        is_leader=core.fence.is_leader,
-        part=core.isolation.part("events of problems"),
+        NodeEventWriter(
+            core.api,
+            core.cluster,
+            metrics.dropped,
+            is_leader=core.fence.is_leader,
+            part=core.isolation.part("events of problems"),
+        )
     )
     acknowledged = Acknowledgements(core.cluster, problems, core.signals.publish)
     reacts, loops = [on_node(NodeAnnotationsChanged, acknowledged.changed)], []

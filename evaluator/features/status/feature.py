@@ -2,10 +2,12 @@
 
 from evaluator.core.assembly import Core
 from evaluator.core.feature import Feature
+from evaluator.core.kube.node_events import NodeEventWriter
 from evaluator.core.options import FeatureOptions
-from evaluator.core.signals import PlacementChanged, PolicyReportChanged, wakes
+from evaluator.core.signals import Acted, PlacementChanged, PolicyReportChanged, on, wakes
 from evaluator.core.wiring import Wired
 from evaluator.core.writes.node_writer import while_leading
+from evaluator.features.status.action_events import ActionEvents
 from evaluator.features.status.conditions import peers_held_back
 from evaluator.features.status.controller import StatusController
 from evaluator.features.status.event_recorder import PolicyEventRecorder
@@ -66,8 +68,18 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
         is_leader=may_report,
         part=core.isolation.part("events of policies"),
     )
+    actions = ActionEvents(
+        NodeEventWriter(
+            core.api,
+            core.cluster,
+            metrics.node_events_dropped,
+            is_leader=core.fence.is_leader,
+            part=core.isolation.part("events of nodes"),
+        )
+    )
     return Wired(
         reacts=(
+            on(Acted, actions.acted),
             *while_leading(status),
             *while_leading(recorder),
             *while_leading(pods),
@@ -76,7 +88,7 @@ def wire(core: Core, _options: FeatureOptions) -> Wired:
             *wakes(status.wake, PodCountsChanged, PolicyReportChanged),
             *wakes(recorder.wake, PolicyReportChanged),
         ),
-        loops=[status.run, recorder.run, pods.run],
+        loops=[status.run, recorder.run, pods.run, actions.run],
         policy_part=peers_held_back,
         policy_counters=[metrics.policy_events],
     )

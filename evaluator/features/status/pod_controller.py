@@ -57,6 +57,11 @@ class StatusMetrics:
             ["reason", "result"],
             registry=registry,
         )
+        self.node_events_dropped = Counter(
+            "plimsoll_node_events_dropped",
+            "Events on nodes about actions of policies that were not written: too many at once, or refused by the API server.",
+            registry=registry,
+        )
         self.policy_events = Counter(
             "plimsoll_policy_events",
             "Occurrences recorded as Events on a policy by reason; under the rate limit, several share one write.",

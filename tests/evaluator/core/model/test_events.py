@@ -54,3 +54,12 @@ def test_message_is_cut_to_the_limit_of_kubernetes():
     long = EventSpec("Normal", "R", "x" * 5000)
     body = events.event(events.on_pod("ns", "p", "u"), long, suffix="x", count=1, at="T")
     assert len(body["message"]) == 1024
+
+
+def test_event_of_a_node_is_one_that_kubectl_describe_selects():
+    """Its object has no namespace; the Event is in `default`, as the API server requires."""
+    about = events.on_node("node-a", "uid-a")
+    made = events.event(about, NOTICE, suffix="s", count=1, at="2026-11-20T09:15:04Z")
+    assert made["metadata"]["namespace"] == "default"
+    assert "namespace" not in made["involvedObject"]
+    assert made["involvedObject"]["uid"] == "uid-a"

@@ -9,6 +9,7 @@ from prometheus_client import CollectorRegistry
 
 from evaluator.core.cache.cluster import ClusterCache, decode_node
 from evaluator.core.policy import parse
+from evaluator.core.policy.causes import violation_message
 from evaluator.core.policy.decide import decide
 from evaluator.core.readings.reported import NodeCauses
 from evaluator.core.readings.store import Store
@@ -22,7 +23,6 @@ from evaluator.features.node_actions.planner import (
     NodeActionPlanner,
 )
 from evaluator.features.node_actions.types import ActionSettings
-from evaluator.features.node_actions.writes import violation_message
 from evaluator.features.registry import VOCABULARY
 from plimsoll.ratelimit import TokenBucket
 from tests.evaluator.conftest import make_rule, make_tas, says

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 from prometheus_client import CollectorRegistry
 
+from evaluator.core.kube.node_events import NodeEventWriter
+from evaluator.core.kube.waiting_events import MOST_OF_NODE
 from evaluator.core.signals import ProblemOccurred
 from evaluator.features.problems.controller import ProblemEventController, ProblemMetrics
-from evaluator.features.problems.waiting import MOST_OF_NODE
 from plimsoll.ratelimit import TokenBucket
 from tests.eventually import eventually
 from wire.problems import ProblemEvent
@@ -36,8 +37,9 @@ async def writer():
     nodes = {n: SimpleNamespace(metadata=SimpleNamespace(name=n, uid=f"uid-{n}")) for n in "ab"}
     cluster = SimpleNamespace(nodes=SimpleNamespace(objects=nodes))
     metrics = ProblemMetrics(CollectorRegistry())
+    bucket = TokenBucket(1000, 1000)
     controller = ProblemEventController(
-        kube, cluster, metrics, is_leader=lambda: leads[0], bucket=TokenBucket(1000, 1000)
+        NodeEventWriter(kube, cluster, metrics.dropped, is_leader=lambda: leads[0], bucket=bucket)
     )
     task = asyncio.create_task(controller.run())
     yield SimpleNamespace(kube=kube, leads=leads, occurred=controller.occurred, metrics=metrics)

@@ -1,10 +1,9 @@
 """Events that wait: places per node, and the nodes in turn."""
 
+from evaluator.core.kube.waiting_events import MOST, MOST_OF_NODE, NodeEvent, WaitingEvents
 from evaluator.core.model.events import MOST_TIMES
-from evaluator.features.problems.waiting import MOST, MOST_OF_NODE, WaitingEvents
-from wire.problems import ProblemEvent
 
-EVENT = ProblemEvent("kernel", "TaskHung", "task a:1 hangs", 1)
+EVENT = NodeEvent("kernel", "TaskHung", "task a:1 hangs", 1)
 
 
 def add(waiting, node, number=1):
