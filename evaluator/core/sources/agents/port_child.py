@@ -115,25 +115,24 @@ class PortChild:
         self._pem = Pem(b"", b"")
         self._port: GrpcPort
         self._relay: Relay
+        self._relaying: asyncio.Task[NoReturn] | None = None
 
     async def run(self) -> None:
         """Run until the evaluator closes its end."""
         async with asyncio.TaskGroup() as tasks:
-            relaying = None
             async for kind, number, content in self._frames.frames():
                 if kind is FrameKind.OPEN:
-                    await self._open(content)
-                    relaying = tasks.create_task(self._relay.run())
+                    await self._open(content, tasks)
                 elif kind is FrameKind.CERTIFICATE:
                     self._pem = Pem(*(text.encode("latin-1") for text in json.loads(content)))
                 elif (call := self._calls.get(number)) is not None:
                     call.handle_frame(kind, content)
-            if relaying is not None:
+            if self._relaying is not None:
                 await self._port.close()
-                relaying.cancel()
+                self._relaying.cancel()
                 self._relay.close()
 
-    async def _open(self, content: bytes) -> None:
+    async def _open(self, content: bytes, tasks: asyncio.TaskGroup) -> None:
         address, tls, channel, calls, bounds = json.loads(content)
         self._relay = Relay(Bounds(*bounds), self._closed)
         self._port = GrpcPort(self._relay.target, self._certificate if tls else None)
@@ -144,6 +143,7 @@ class PortChild:
         except (OSError, ListenError) as error:
             self._frames.send(FrameKind.FAILED, 0, str(error).encode())
         else:
+            self._relaying = tasks.create_task(self._relay.run())
             self._frames.send(FrameKind.LISTENING, 0, str(bound).encode())
 
     def _closed(self, counts: Mapping[str, int]) -> None:
