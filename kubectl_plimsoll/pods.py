@@ -9,7 +9,13 @@ from plimsoll.text import counted, printable
 
 
 def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
-    """Return why a pod waits: the answer first, then each node."""
+    """Return why a pod waits: the answer first, then each node; of a pod that is gone, how it was evicted."""
+    if evicted := page.get("evicted"):
+        return _gone(page, evicted)
+    return _existing(page, style, wide)
+
+
+def _existing(page: Page, style: Style, wide: bool) -> Iterator[str]:
     turned_away = page.get("turnedAwayByPlimsoll")
     answer = {True: style.bad("yes"), False: style.good("no"), None: style.doubtful("unknown")}
     yield f"pod:                     {printable(page['pod'])}"
@@ -44,6 +50,17 @@ def pod(page: Page, style: Style, wide: bool) -> Iterator[str]:
     if placed:
         yield ""
         yield from placed
+
+
+def _gone(page: Page, evicted: Page) -> Iterator[str]:
+    """Yield when and why a pod was evicted, and what replaced it."""
+    yield f"pod:                     {printable(page['pod'])}"
+    yield f"gone:                    evicted at {as_text(evicted['at'])} from {as_text(evicted['node'])}"
+    yield f"by policy:               {as_text(evicted['policy'])}"
+    yield f"why:                     {as_text(evicted['why'])}"
+    for one in evicted["successors"]:
+        where = f"on {as_text(one['node'])}" if one["node"] else "waits"
+        yield f"successor:               {as_text(one['pod'])} {where}"
 
 
 def _gang_of_pod(page: Page) -> Iterator[str]:

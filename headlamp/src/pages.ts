@@ -51,6 +51,16 @@ export interface Enforcement {
   evict?: boolean;
 }
 
+/** How a pod that is gone was evicted. */
+export interface Eviction {
+  at: string;
+  policy: string;
+  node: string;
+  /** The violated rules with their readings. */
+  why: string;
+  successors: Successor[];
+}
+
 /** An extender that judges the nodes for a pod. */
 export interface Extender {
   filter: string;
@@ -297,6 +307,7 @@ export interface PodPage {
   gangState?: string | null;
   gangMessage?: string;
   past?: PodPast;
+  evicted?: Eviction;
 }
 
 /** What was before for a pod. */
@@ -590,6 +601,13 @@ export interface Strip {
   columns: number;
   /** First column, columns, state; clear nodes are left out. */
   runs: [number, number, string][];
+}
+
+/** A pod of the same controller that was created since. */
+export interface Successor {
+  pod: string;
+  /** Null: it waits. */
+  node: string | null;
 }
 
 /** A part of a timeline's interval. */

@@ -415,3 +415,24 @@ def test_pods_that_stay_are_shown_with_what_keeps_them():
     ]
     pod = POD | {"notEvicted": "nothing would recreate them"}
     assert "not evicted:             nothing would recreate them" in lines(pods.pod, pod)
+
+
+def test_pod_that_is_gone_says_how_it_was_evicted():
+    successors = [{"pod": "shop/web-2", "node": "cool"}, {"pod": "shop/web-3", "node": None}]
+    evicted = {
+        "at": "2026-11-20T09:15:04.000Z",
+        "policy": "shop/demo",
+        "node": "hot",
+        "why": "policy shop/demo is violated: m GreaterThan 5 (reading 9.5)",
+        "successors": successors,
+    }
+    page = {"pod": "shop/web-1", "summary": "gone", "evicted": evicted, "nodes": {}}
+    lines = [" ".join(line.split()) for line in pods.pod(page, Style(), wide=False)]
+    assert lines == [
+        "pod: shop/web-1",
+        "gone: evicted at 2026-11-20T09:15:04.000Z from hot",
+        "by policy: shop/demo",
+        f"why: {evicted['why']}",
+        "successor: shop/web-2 on cool",
+        "successor: shop/web-3 waits",
+    ]

@@ -210,6 +210,24 @@ async def test_permission_of_a_namespace_covers_its_records_only(pages):
         assert "other" not in shown
 
 
+async def test_page_of_an_evicted_pod_says_how_it_went(pages):
+    pages.cluster.pods.replace([])
+    page = json.loads(await pages.get("/pods/ns/web.json"))
+    assert page["summary"] == "gone"
+    assert page["evicted"] == {
+        "at": "2023-11-14T22:06:40.000Z",
+        "policy": "ns/demo",
+        "node": "node-a",
+        "why": "m GreaterThan 5",
+        "successors": [],
+    }
+    assert json.loads(await pages.get("/explain", pod="ns/web"))["evicted"] == page["evicted"]
+    text = await pages.get("/pods/ns/web")
+    assert "evicted" in text
+    assert "m GreaterThan 5" in text
+    await pages.get("/pods/ns/other", 404)
+
+
 async def test_html_page_shows_the_records_and_keeps_hostile_text_inert(pages):
     pages.history.add("evicted", NOW, pod=f"ns/{HOSTILE}", node=HOSTILE, text=HOSTILE)
     text = await pages.get("/history", node=HOSTILE)

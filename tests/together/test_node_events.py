@@ -1,13 +1,15 @@
 """`kubectl describe node` shows what policies did to the node and its pods, and why."""
 
 import asyncio
+import json
 import shutil
 
 import pytest
 
+from plimsoll.http.types import Parts, Request
 from tests.together.running import SICK, RunningEvaluator, eventually, policy_body
 
-pytestmark = pytest.mark.features("status", "node_actions", "evictions")
+pytestmark = pytest.mark.features("status", "node_actions", "evictions", "history", "pages")
 
 
 @pytest.fixture
@@ -62,3 +64,31 @@ async def test_describe_node_names_policy_rule_and_reading(api, evaluator, descr
     assert any("plimsoll" in line and line.endswith(f"tainted: {why}") for line in lines), shown
     assert any(line.endswith(f"evicted pod default/web: {why}") for line in lines), shown
     assert "tainted" not in await describe("node-b")
+
+
+async def test_page_of_an_evicted_pod_names_where_its_successor_runs(api, evaluator):
+    """The ReplicaSet creates another pod, which starts on another node."""
+    await evaluator.make_policy(policy_body("demo", deschedule={"rules": [SICK]}))
+    await api.pod("web-abcde", "node-a", owner="web")
+    await evaluator.sick("node-a")
+
+    async def page():
+        request = Request("GET", "/pods/default/web-abcde.json", {}, {})
+        response = await evaluator.service.operations(request)
+        made = response.body
+        text = b"".join(made.parts if isinstance(made, Parts) else [made])
+        return json.loads(text) if response.status == 200 else {}
+
+    async def gone():
+        return "evicted" in await page()
+
+    await eventually(gone)
+    await api.pod("web-fghij", "node-b", owner="web")
+
+    async def replaced():
+        return (await page())["evicted"]["successors"]
+
+    assert await eventually(replaced) == [{"pod": "default/web-fghij", "node": "node-b"}]
+    found = (await page())["evicted"]
+    assert (found["policy"], found["node"]) == ("default/demo", "node-a")
+    assert found["why"].endswith("node_condition_Sick Equals 1 (reading 1)")

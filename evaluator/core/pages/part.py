@@ -83,6 +83,10 @@ class PagePast(Protocol):
         """Return the last decision for the pod namespace/name, if one is known."""
         ...
 
+    async def of_gone_pod(self, name: str) -> PodFields | None:
+        """Return how the pod namespace/name, which does not exist, was evicted; None if no eviction is known."""
+        ...
+
     async def of_node(self, name: str, window: Window) -> NodeFields:
         """Return the past of one node in each policy."""
         ...

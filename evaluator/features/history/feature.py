@@ -1,5 +1,6 @@
 """The history of this replica: what changed, when and why. In memory, and on pages; its flags."""
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,14 +16,14 @@ from evaluator.core.policy.vocabulary import Vocabulary
 from evaluator.core.signals import Acted, Answered, Decided, on
 from evaluator.core.wiring import Loop, Wired
 from evaluator.features.history.history import History
-from evaluator.features.history.kinds import PAGES
+from evaluator.features.history.kinds import PAGES, Successor
 from evaluator.features.history.page import HistoryReports, section
 from evaluator.features.history.pods import PodDecisions
 from evaluator.features.history.readers import HistoryFile, Live
 from evaluator.features.history.recorder import HistoryMetrics, Recorder, Restored, restored
 from evaluator.features.history.series import Series
 from evaluator.features.history.shared import SharedActions, watch
-from plimsoll import flags
+from plimsoll import flags, rfc3339
 from plimsoll.flags import option
 
 _LEAST = 1 << 20
@@ -100,6 +101,21 @@ class _Cluster:
         found = self._core.cluster.pods.objects.get((namespace, name))
         return found.spec.node_name if found else ""
 
+    def successors(self, pod: str, since: float) -> Iterator[Successor | None]:
+        """Yield the pods of a former pod's controller that were created since a time (Unix seconds), and None between steps.
+
+        The name of a controller is that of its pods without the random end.
+        """
+        namespace, _, name = pod.partition("/")
+        controller = name.rpartition("-")[0]
+        for found in tuple(self._core.cluster.pods.objects.values()):
+            meta = found.metadata
+            owner, created = meta.controller, rfc3339.parse_or_none(meta.creation_timestamp)
+            same = owner is not None and (meta.namespace, owner.name) == (namespace, controller)
+            if same and created is not None and created >= math.floor(since):
+                yield Successor(str(found), found.spec.node_name or None)
+            yield None
+
     def restored(self) -> Iterator[Restored | None]:
         """Yield what the cluster keeps of the time before this process."""
         cluster = self._core.cluster
@@ -140,6 +156,7 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         live,
         pods,
         actions.shown,
+        cluster.successors,
         started=started,
         clock=time.time,
     )

@@ -197,7 +197,32 @@ class PodPastFields(PodFields):
     past: PodPast
 
 
+class Successor(Fields):
+    """A pod of the same controller that was created since."""
+
+    pod: str
+    node: str | None
+    """Null: it waits."""
+
+
+class Eviction(Fields):
+    """How a pod that is gone was evicted."""
+
+    at: str
+    policy: str
+    node: str
+    why: str
+    """The violated rules with their readings."""
+    successors: list[Successor]
+
+
+class GonePodFields(PodFields):
+    """Of a pod that is gone."""
+
+    evicted: Eviction
+
+
 PAGES: tuple[type[Fields], ...] = (
-    *(HistoryPage, PastFields, PolicyPastFields, NodePastFields, PodPastFields),
+    *(HistoryPage, PastFields, PolicyPastFields, NodePastFields, PodPastFields, GonePodFields),
     *(PodDecision, RankedFields, ChosenFields),
 )

@@ -17,6 +17,8 @@ from evaluator.core.pages.window import Window
 from evaluator.core.policy.decide import Decisions
 from evaluator.features.history.history import Entry, History, OwnNumbers, Query
 from evaluator.features.history.kinds import (
+    Eviction,
+    GonePodFields,
     HistoryPage,
     HistoryRecord,
     NodePast,
@@ -28,6 +30,7 @@ from evaluator.features.history.kinds import (
     PolicyPastFields,
     SharedActionsFields,
     ShownTimeline,
+    Successor,
     TimelinePart,
 )
 from evaluator.features.history.pods import PodDecisions
@@ -50,6 +53,14 @@ _SEARCHED = 200
 _SECONDS = re.compile(r"\d{1,10}(\.\d{1,6})?", re.ASCII)
 
 Clock = Callable[[], float]
+_EVICTED = "evicted"
+"""The kind of the evictions of another feature, which may be off."""
+_MOST_SUCCESSORS = 5
+
+
+def _no_successors(_pod: str, _since: float) -> Iterator[Successor | None]:
+    """Yield nothing: no pods are known."""
+    yield from ()
 
 
 class HistoryReports:
@@ -63,6 +74,7 @@ class HistoryReports:
         live: Live,
         pods: PodDecisions,
         actions: Callable[[], SharedActionsFields],
+        successors: Callable[[str, float], Iterator[Successor | None]] = _no_successors,
         *,
         started: float,
         clock: Clock,
@@ -73,6 +85,7 @@ class HistoryReports:
         self._live = live
         self._pods = pods
         self._actions = actions
+        self._successors = successors
         self._started = started
         self._clock = clock
 
@@ -120,6 +133,26 @@ class HistoryReports:
     def of_pod(self, name: str) -> PodPastFields:
         """Return the last decision for a pod."""
         return PodPastFields(past=PodPast(decision=self._pods.last_decision(name)))
+
+    async def of_gone_pod(self, name: str) -> GonePodFields | None:
+        """Return the last eviction of a pod, if one is known, and the pods that replaced it."""
+        if self._history is None or _EVICTED not in self._history.action_kinds:
+            return None
+        query = Query(pod=name, kinds=frozenset({_EVICTED}))
+        entries = await unhurried(self._history.newest_first(query))
+        last = next((entry.fields for entry in entries if entry is not None), None)
+        if last is None:
+            return None
+        found = await unhurried(self._successors(name, last["at"]))
+        return GonePodFields(
+            Eviction(
+                at=rfc3339.millis(last["at"]),
+                policy=last.get("policy", ""),
+                node=last.get("node", ""),
+                why=last.get("text", ""),
+                successors=[one for one in found if one is not None][:_MOST_SUCCESSORS],
+            )
+        )
 
     async def of_node(self, name: str, window: Window) -> NodePastFields:
         """Return the past of one node in each policy. Raises PageError."""

@@ -107,11 +107,13 @@ class NodeReports:
 
 
 class FoundPod(NamedTuple):
-    """The pod namespace/name as the API server has it, and as scorers see it; either may be None."""
+    """The pod namespace/name as the API server has it, and as scorers see it; both may be None."""
 
     name: str
     pod: Pod | None
     record: PodRecord | None
+    gone: PodFields | None = None
+    """How it was evicted, if it does not exist."""
 
 
 class PodReports:
@@ -137,6 +139,9 @@ class PodReports:
             raise PageError(sentence, HTTPStatus.SERVICE_UNAVAILABLE)
         record = scorers.find(name) if scorers is not None and not scorers.waiting_for else None
         if pod is None and record is None:
+            past = self._sources.past
+            if past is not None and (gone := await past.of_gone_pod(name)) is not None:
+                return FoundPod(name, None, None, gone)
             raise PageError(f"no pod {name[:SHOWN]} (written as <namespace>/<name>)")
         return FoundPod(name, pod, record)
 
@@ -153,9 +158,9 @@ class PodReports:
         opinions = NO_OPINIONS
         if record is not None and sources.judge is not None:
             opinions = await sources.judge.opinions(record)
-        added: list[PodFields | None] = [opinions.head]
+        added: list[PodFields | None] = [opinions.head, selected.gone]
         if selected.pod is None:
-            head = PodPage(pod=name)
+            head = PodPage(pod=name, summary="gone" if selected.gone else UNSET)
             nodes: Entries = _some(opinions.nodes, window)
         else:
             decisions = self._decider.latest
