@@ -103,8 +103,8 @@ _DIGIT = re.compile(r"\d", re.ASCII)
 _RESOLVED = (
     ("bool", r"y|Y|yes|Yes|YES|n|N|no|No|NO|true|True|TRUE|false|False|FALSE|on|On|ON|off|Off|OFF", "yYnNtTfFoO"),
     ("null", r"~|null|Null|NULL|", ["~", "n", "N", ""]),
-    ("int", r"[-+]?(0_*[xX][0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|0_*[oO][0-7_]*[0-7][0-7_]*|0_*[bB][01_]*[01][01_]*|0[0-7_]*|[1-9][0-9_]*)", "-+0123456789"),
-    ("float", r"\.(inf|Inf|INF|nan|NaN|NAN)|[-+]\.(inf|Inf|INF)|([-+]?[0-9][0-9_]*(\.[0-9_]*)?|[-+]\.[0-9][0-9_]*)([eE]_*[-+]?_*[0-9][0-9_]*)?|\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?", "-+0123456789."),
+    ("int", r"([-+]_*)?(0_*[xX][0-9a-fA-F_]*[0-9a-fA-F][0-9a-fA-F_]*|0_*[oO][0-7_]*[0-7][0-7_]*|0_*[bB][01_]*[01][01_]*|0[0-7_]*|[1-9][0-9_]*)", "-+0123456789"),
+    ("float", r"\.(inf|Inf|INF|nan|NaN|NAN)|[-+]\.(inf|Inf|INF)|(([-+]_*)?[0-9][0-9_]*(\.[0-9_]*)?|[-+]_*\._*[0-9][0-9_]*)([eE]_*[-+]?_*[0-9][0-9_]*)?|\.[0-9]+(_[0-9]+)*([eE][-+]?[0-9]+(_[0-9]+)*)?", "-+0123456789."),
     ("merge", "<<", "<"),
 )  # fmt: skip
 """Type, pattern and first characters, in the order in which they are tried."""
