@@ -16,6 +16,7 @@ import evaluator.tools.adopt_labels
 import evaluator.tools.check_apiservice.main
 import evaluator.tools.clean.main
 import evaluator.tools.configure_scheduler.main
+import evaluator.tools.renew_certificates.main
 import sandbox.config
 from agent.rules.groups import metrics
 from agent.rules.options import RuleOptions
@@ -152,6 +153,11 @@ def flags_page() -> Iterator[str]:
         "plimsoll check-apiservice",
         "Usage: [custom-metrics.md](custom-metrics.md).",
         evaluator.tools.check_apiservice.main.CheckAPIServiceSettings,
+    )
+    yield from _program(
+        "plimsoll renew-certificates",
+        "Usage: [operations.md](operations.md#certificates).",
+        evaluator.tools.renew_certificates.main.RenewCertificatesSettings,
     )
     yield from _program("plimsoll up", "", sandbox.config.UpSettings)
     yield from _program("plimsoll demo", "", sandbox.config.DemoSettings)

@@ -74,6 +74,10 @@ GROUPS: Mapping[str, Mapping[str, Subcommand]] = {
         "adopt-labels": _evaluator(
             "take over the node labels of TAS", "evaluator.tools.adopt_labels"
         ),
+        "renew-certificates": _evaluator(
+            "replace a CA whose key is gone",
+            "evaluator.tools.renew_certificates.main",
+        ),
         "clean": _evaluator("remove from all nodes what was written", "evaluator.tools.clean.main"),
     },
 }

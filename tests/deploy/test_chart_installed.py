@@ -155,7 +155,7 @@ def test_job_may_create_secrets_and_read_its_three(render):
     assert {kind for kind, _ in made} == {"ConfigMap", "Job", "Role", "RoleBinding", "ServiceAccount"}  # fmt: skip
 
 
-def test_job_makes_certificates_of_one_ca_once(job, tmp_path):
+def test_job_makes_certificates_of_one_ca_once(job, control_plane, tmp_path):
     kubectl, run = job
     status, printed = run()
     assert (status, printed.count("created secret")) == (0, 3), printed
@@ -170,6 +170,9 @@ def test_job_makes_certificates_of_one_ca_once(job, tmp_path):
         verify = ["openssl", "verify", "-CAfile", "ca.crt", *(["-verify_hostname", name] if name else []), "tls.crt"]  # fmt: skip
         done = subprocess.run(verify, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+    renew = [sys.executable, "-P", "-m", "plimsoll", "renew-certificates", "--namespace=made", str(tmp_path / "new")]  # fmt: skip
+    done = subprocess.run(renew, env={**os.environ, "KUBECONFIG": str(control_plane.kubeconfig)}, capture_output=True, text=True)  # fmt: skip
+    assert done.stdout.count("added the new CA") == 3, done.stderr
     assert run() == (0, "all secrets exist: nothing to do\n")
     kubectl("-n", "made", "delete", "secret", "plimsoll-agents-tls")
     status, printed = run()
