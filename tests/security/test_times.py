@@ -12,6 +12,7 @@ READERS = {
     "evaluator/features/evictions/journal.py": "of the API server's clock",
     "evaluator/features/evictions/plan.py": "of the API server's clock; the order of pods alone",
     "evaluator/features/gangs/core/labels.py": "Reservations.of_released bounds it",
+    "evaluator/features/history/feature.py": "of the API server's clock: which pods are younger than an eviction",
     "evaluator/features/history/page.py": "of a request, for the request",
     "evaluator/features/history/recorder.py": "later ones are left out",
     "evaluator/features/memory/since.py": "of what it wrote itself; rfc3339.bounded bounds what it reads",

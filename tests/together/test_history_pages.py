@@ -468,7 +468,7 @@ async def test_drawing_is_shared_by_requests_for_the_same_page_only(pages):
         seen[path, tuple(query.items())] = text
         pages.history.add(ActionKind.LEADER, NOW, text="another replica leads")
         assert await pages.get(path, last=position, live="x", **query) == text
-    for name in ("ns/web", "other/web"):
+    for name in ("ns/none", "other/none"):
         await pages.get("/pods", 404, last=position, pod=name)
 
 

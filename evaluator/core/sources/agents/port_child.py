@@ -130,6 +130,7 @@ class PortChild:
             if self._relaying is not None:
                 await self._port.close()
                 self._relaying.cancel()
+                await asyncio.wait([self._relaying])
                 self._relay.close()
 
     async def _open(self, content: bytes, tasks: asyncio.TaskGroup) -> None:
