@@ -40,6 +40,7 @@ KEYS = {
     *("labels", "metric", "theirs", "file", "method", "reason", "cert", "verb", "client", "more"),
     *("listed", "others", "not_logged_before", "port", "result"),
     *("waiting_for", "gang", "pods", "obstacles", "resource", "since"),
+    *("allowed", "needed", "connections"),
 }
 """All keys of the evaluator's log lines; forged ones are not among them."""
 LONGEST = 16 << 10
