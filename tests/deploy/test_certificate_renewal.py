@@ -73,4 +73,5 @@ def test_by_hand_certificates_and_the_ca_of_the_webhook_are_renewed(installed, r
         assert run("kubectl", "get", *webhook, "-o", bundle) == ca
     verify = ("openssl", "verify", "-CAfile", str(folder / "ca.crt"), str(folder / "extender.crt"))
     assert subprocess.run(verify, capture_output=True, check=False).returncode == 0
+    run("kubectl", "patch", *webhook, "--type=merge", "-p", '{"webhooks": null}')
     assert "nothing to do" in run(*renew)

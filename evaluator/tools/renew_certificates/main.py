@@ -170,7 +170,8 @@ async def _other(
     if (body := await _read(session, path)) is None:
         return None
     ours = {"namespace": settings.namespace, "name": _SERVICE}
-    configurations = [one["clientConfig"] for one in body.get("webhooks", [])] or [body["spec"]]
+    webhooks = [one["clientConfig"] for one in body.get("webhooks", [])]
+    configurations = [body["spec"]] if "spec" in body else webhooks
     bundles = [
         (one, "caBundle")
         for one in configurations
