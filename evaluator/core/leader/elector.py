@@ -116,9 +116,9 @@ class Leader:
                 await self._turn.acquire()  # never released: run() must not acquire the lease again
                 if self._seen.renewed is None or self._seen.lease is None:
                     return
-                released = lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
+                ours = self._seen.lease
                 self._seen = self._seen.stepped_down()
-                await self._leases.write_lease(released)
+                await self._write_released(ours)
             log.info("released the lease", lease=self._lease_name)
             self._changed(f"{self._me} released the lease")
         except (KubeError, TimeoutError) as error:
@@ -130,10 +130,22 @@ class Leader:
     async def _give_up(self, why: str) -> float:
         """Stop writing and release the lease, if it is held; returns the seconds until the next call. Raises KubeError."""
         if self._seen.renewed is not None and self._seen.lease is not None:
-            released = lease.released(self._seen.lease, at=rfc3339.micros(time.time()))
+            ours = self._seen.lease
             self._step_down(why)
-            await self._leases.write_lease(released)
+            await self._write_released(ours)
         return self._timings.retry
+
+    async def _write_released(self, ours: lease.Object) -> None:
+        """Release the lease as it was last read, or as it is now if others wrote to it while we hold it. Raises KubeError."""
+        at = rfc3339.micros(time.time())
+        try:
+            await self._leases.write_lease(lease.released(ours, at=at))
+        except KubeError as error:
+            if error.status != _CONFLICT:
+                raise
+            now = await self._leases.read_lease(self._namespace, self._name)
+            if now is not None and ObservedLease(now).holder == self._me:
+                await self._leases.write_lease(lease.released(now, at=at))
 
     async def _step(self) -> float:
         timings, now = self._timings, self._clock()

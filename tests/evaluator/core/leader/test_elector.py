@@ -82,6 +82,24 @@ async def test_released_lease_is_acquired_at_once(api, replica):
     assert twos.is_leader()
 
 
+async def test_lease_that_others_annotated_meanwhile_is_released(api, replica):
+    one, _ = await replica("one", api.url)
+    await one.try_acquire_or_renew()
+    await api.merge(f"{PATH}/l", {"metadata": {"annotations": {"note": "kept"}}})
+    await one.release()
+    found = await api.get(f"{PATH}/l")
+    assert found["spec"]["holderIdentity"] == ""
+    assert found["metadata"]["annotations"] == {"note": "kept"}
+
+
+async def test_lease_that_another_replica_took_meanwhile_is_not_released(api, replica):
+    one, _ = await replica("one", api.url)
+    await one.try_acquire_or_renew()
+    await api.merge(f"{PATH}/l", {"spec": {"holderIdentity": "usurper"}})
+    await one.release()
+    assert (await api.get(f"{PATH}/l"))["spec"]["holderIdentity"] == "usurper"
+
+
 async def test_unfit_leader_gives_the_lease_up_and_leads_again_once_it_is_fit(api, replica):
     why = []
     (one, ones), (two, twos) = (
