@@ -7,7 +7,7 @@ import pytest
 
 from tests import preloaded
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.features("pages")]
 
 
 async def check(world, *metrics):

@@ -283,6 +283,7 @@ async def first_to_leave(world, *pods):
     return None
 
 
+@pytest.mark.features("pages")
 async def test_pod_that_arrived_after_a_condition_leaves_at_once(world):
     """Case 22: nothing else changes in the cluster, and the reporter of the condition sends no heartbeats."""
     sick, _well = await world.add_node("sick"), await world.add_node("well")
