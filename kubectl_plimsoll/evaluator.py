@@ -18,8 +18,12 @@ Page = dict[str, Any]
 
 _CLOSED = "--pagesFrom="
 """In the evaluator's refusal of the API server's service proxy."""
-_UNREACHED = ("i/o timeout", "no answer in")
+_LATE = "Client.Timeout exceeded"
+"""In kubectl's error where no answer came within --request-timeout."""
+_UNREACHED = ("i/o timeout", _LATE)
 """In errors where a NetworkPolicy drops the connection of the service proxy."""
+_PATIENCE = "--request-timeout=3s"
+"""How long kubectl waits for the service proxy before another way is tried; a flag of the user counts instead."""
 
 _HINTS: Sequence[tuple[str, str]] = (
     (_CLOSED, "or you need the right to create pods/portforward in the evaluator's namespace"),
@@ -83,8 +87,6 @@ class Evaluator:
     namespace: str = "plimsoll"
     service: str = "plimsoll-evaluator"
     port: str = "ops"
-    patience: float = 5.0
-    """Seconds until another way than the service proxy is tried."""
 
     def get(
         self, path: str = "", query: Mapping[str, str] | None = None, *, page: str = "explain"
@@ -123,8 +125,9 @@ class Evaluator:
     def _read(self, scheme: str, where: str, target: str) -> str:
         """Return the answer of the service proxy, or of a port-forward if the proxy is refused. Raises UnreachableError."""
         proxied = ("get", "--raw", where)
+        program, *flags = self.kubectl
         try:
-            return self._run(*proxied, timeout=self.patience)
+            return _output([program, _PATIENCE, *flags, *proxied])
         except UnreachableError as refused:
             if not any(sign in str(refused) for sign in (_CLOSED, *_UNREACHED)):
                 raise
@@ -135,7 +138,7 @@ class Evaluator:
             except forward.AnswerError as error:
                 raise UnreachableError(_explained(str(error))) from error
             except (forward.ForwardError, OSError):
-                if _UNREACHED[-1] in str(refused):  # a slow answer, perhaps
+                if _LATE in str(refused):  # a slow answer, perhaps
                     return self._run(*proxied)
                 raise refused from None
 
@@ -201,22 +204,21 @@ class Evaluator:
         """Delete the scores of a node, by kubectl; return its answer. Raises UnreachableError."""
         return self._run("annotate", "node", "--", node, f"{_MEMORY}-").strip()
 
-    def _run(self, *arguments: str, timeout: float | None = None) -> str:
-        try:
-            done = subprocess.run(  # noqa: S603 (kubectl, without a shell)
-                [*self.kubectl, *arguments],
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=timeout,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise UnreachableError(f"no answer in {timeout:g} s") from error
-        except OSError as error:
-            raise UnreachableError(f"{self.kubectl[0]} cannot be started: {error}") from error
-        if done.returncode:
-            raise UnreachableError(_explained(done.stderr))
-        return done.stdout
+    def _run(self, *arguments: str) -> str:
+        return _output([*self.kubectl, *arguments])
+
+
+def _output(command: Sequence[str]) -> str:
+    """Return what a command prints. Raises UnreachableError."""
+    try:
+        done = subprocess.run(  # noqa: S603 (kubectl, without a shell)
+            command, capture_output=True, text=True, check=False
+        )
+    except OSError as error:
+        raise UnreachableError(f"{command[0]} cannot be started: {error}") from error
+    if done.returncode:
+        raise UnreachableError(_explained(done.stderr))
+    return done.stdout
 
 
 def _is_deep(value: Any) -> bool:

@@ -11,18 +11,15 @@ from kubectl_plimsoll.evaluator import Evaluator, UnreachableError
 
 CLOSED = "pages are for kubectl port-forward, not for 10.0.0.7: if that is the API server's service proxy, open them with --pagesFrom=10.0.0.7"
 DROPPED = 'an error on the server ("error trying to reach service: dial tcp 10.244.1.9:8080: i/o timeout")'
+LATE = "Unable to connect to the server: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 PAGE = {"waitingFor": [], "policies": []}
-START = """#!/bin/sh
-echo "$*" >> {folder}/log
-case "$*" in *--raw*) mkdir {folder}/hang 2> {folder}/none && exec tail -f {folder}/log ;; esac
-exec {python} {folder}/fake.py "$@"
-"""
-"""The first request of the service proxy hangs, unless the folder `hang` exists."""
-FAKE = """
+FAKE = """#!{python}
 import http.server, json, sys
 
+open({log!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
 if "--raw" in sys.argv:
-    if {proxied!r}:
+    limited = any("--request-timeout" in word for word in sys.argv)
+    if {slow!r} and not limited:
         print(json.dumps({page!r}))
         sys.exit(0)
     sys.exit("Error from server: " + {refusal!r})
@@ -50,22 +47,19 @@ def kubectl(tmp_path, monkeypatch):
     """A program in kubectl's place; returns what it was called with, and the paths that were asked through the port-forward."""
     log = tmp_path / "log"
 
-    def make(refusal=CLOSED, *, hangs=False, proxied=False, forbidden=False, status=200, page=PAGE):
-        given = {"proxied": proxied, "forbidden": forbidden, "status": status, "page": page}
-        fake = FAKE.format(log=str(log), refusal=refusal, **given)
-        (tmp_path / "fake.py").write_text(fake)
+    def make(refusal=CLOSED, *, slow=False, forbidden=False, status=200, page=PAGE):
+        given = {"slow": slow, "forbidden": forbidden, "status": status, "page": page}
         program = tmp_path / "kubectl"
-        program.write_text(START.format(folder=tmp_path, python=sys.executable))
+        text = FAKE.format(python=sys.executable, log=str(log), refusal=refusal, **given)
+        program.write_text(text)
         program.chmod(0o755)
-        if not hangs:
-            (tmp_path / "hang").mkdir()
         return lambda: log.read_text().splitlines()
 
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return make
 
 
-@pytest.mark.parametrize("refusal", [CLOSED, DROPPED])
+@pytest.mark.parametrize("refusal", [CLOSED, DROPPED, LATE])
 def test_pages_are_read_through_a_port_forward_where_the_service_proxy_is_refused(
     kubectl, capsys, refusal
 ):
@@ -78,16 +72,11 @@ def test_pages_are_read_through_a_port_forward_where_the_service_proxy_is_refuse
     assert path == "/explain/shop/web"
 
 
-def test_service_proxy_that_does_not_answer_is_left(kubectl):
-    calls = kubectl(hangs=True)
-    assert Evaluator(patience=2.0).get(query={"pod": "shop/web"}) == PAGE
-    assert calls()[-1] == "/explain?pod=shop/web"
-
-
 def test_slow_answer_is_waited_for_without_the_right_to_forward_ports(kubectl):
-    calls = kubectl(hangs=True, proxied=True, forbidden=True)
-    assert Evaluator(patience=2.0).get() == PAGE
-    assert ["--raw" in call for call in calls()] == [True, False, True]
+    calls = kubectl(LATE, slow=True, forbidden=True)
+    assert Evaluator().get() == PAGE
+    limited, _, waited = calls()
+    assert limited == f"--request-timeout=3s {waited}"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What the manifests protect without any choice: who reaches the agents' metrics, and what the evaluator's token can do."""
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -52,6 +53,23 @@ def test_pages_are_open_to_no_network_by_default():
     pod = built("core")["Deployment", "plimsoll-evaluator"]["spec"]["template"]["spec"]
     assert "pagesFrom" not in str(pod["containers"][0]["args"])
     assert not Settings().pages_from
+
+
+def test_patches_of_the_documentation_open_pages_to_a_network(tmp_path):
+    text = (DEPLOY.parent / "docs/kubectl-plugin.md").read_text()
+    block = re.search(r"```yaml\n(patches:.*?)```", text, re.DOTALL)[1]
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    overlay = tmp_path / "deploy" / "overlay"
+    overlay.mkdir()
+    (overlay / "kustomization.yaml").write_text(f"resources: [../core]\n{block}")
+    objects = built(overlay)
+    rule = objects["NetworkPolicy", "plimsoll-evaluator"]["spec"]["ingress"][2]
+    assert (rule["ports"], rule["from"][-1]) == (
+        [{"port": "ops"}],
+        {"ipBlock": {"cidr": "10.0.0.7/32"}},
+    )
+    pod = objects["Deployment", "plimsoll-evaluator"]["spec"]["template"]["spec"]
+    assert "--pagesFrom=10.0.0.7/32" in pod["containers"][0]["args"]
 
 
 def test_all_of_plimsoll_includes_the_guard():
