@@ -105,10 +105,12 @@ class Service:
 
     async def _write_last(self) -> None:
         """Let features write what they have kept back, while this replica still leads."""
-        leaving = [wired.leaves() for wired in self._wired.values() if wired.leaves]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LAST_WRITES):
-                await asyncio.gather(*leaving, return_exceptions=True)
+                for name, wired in self._wired.items():
+                    if wired.leaves is not None:
+                        with self.core.isolation.part("last writes").isolated(name):
+                            await wired.leaves()
 
     def start_loops(self) -> list[asyncio.Task[Any]]:
         """Start the loops of the core and of features. Without leader election, this replica may write from now on."""

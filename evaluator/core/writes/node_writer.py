@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from prometheus_client import Counter
@@ -364,7 +365,7 @@ class NodeWriter(Generic[W]):
         self._writes.labels("ok").inc()
         shown = write.shown
         self._written.log(f"{self._what} written", node=name, **{self._what: shown})
-        notice = self._notice(write)
+        notice = self._part.run(f"Event on {name}", partial(self._notice, write), None)
         text = f"{self._what}: {shown}" + (f"; {notice.message}" if notice else "")
         self._publish(Acted(ActionKind.WRITTEN, node=name, text=text, notice=notice))
         # The watch reports it later; until then the plan would repeat this write.

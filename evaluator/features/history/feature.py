@@ -138,6 +138,10 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
     series, loop = Series(of_series), core.loop
     pods = PodDecisions(history, lambda: loop.latest, cluster.node_of, of_pods, guard=part)
     started, namespace = time.time(), core.namespace
+
+    def read_anew() -> None:
+        watching.list_anew()
+
     actions = SharedActions(
         history,
         core.api,
@@ -146,8 +150,10 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         is_leader=core.fence.is_leader,
         age=options.history_age,
         started=started,
+        read_anew=read_anew,
         part=core.isolation.part("shared actions"),
     )
+    watching = watch(core.api, namespace, actions, core.isolation.part("watch of the history"))
     live = Live(history, lambda: loop.stopping)
     reports = HistoryReports(
         history if options.history else None,
@@ -172,7 +178,6 @@ def wire(core: Core, options: HistoryOptions) -> Wired:
         part=part,
     )
     page = PagePart(section=section(reports, shown=True), past=reports)
-    watching = watch(core.api, namespace, actions, core.isolation.part("watch of the history"))
     loops: list[Loop] = [recorder.sample, pods.run, watching.run, actions.run]
     if options.history_file:
         size, kept = options.history_file_size, options.history_files

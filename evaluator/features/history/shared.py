@@ -156,7 +156,7 @@ class SharedActions:
         """`age`: seconds for which actions are kept. `started`: Unix seconds. `read_anew` requests a new list of the object."""
         self._history, self._kube, self._namespace = history, kube, namespace
         self._metrics, self._is_leader, self._age = metrics, is_leader, age
-        self._started, self.read_anew = started, read_anew
+        self._started, self._read_anew = started, read_anew
         self._clock, self._wall = clock, wall
         self._part = part or uncounted("shared actions")
         self._archive = Archive()
@@ -191,19 +191,18 @@ class SharedActions:
         self._history.add_action(action, at)
         self._remember(action.topic, action.kind, action.text)
         self._sequence += 1
-        self._waiting.append(
-            StoredAction(
-                writer=self._history.recorder,
-                sequence=self._sequence,
-                at=at,
-                kind=str(action.kind),
-                policy=str(action.policy or ""),
-                node=action.node,
-                pod=action.pod,
-                text=action.text,
-                topic=action.topic,
-            )
+        stored = StoredAction(
+            writer=self._history.recorder,
+            sequence=self._sequence,
+            at=at,
+            kind=str(action.kind),
+            policy=str(action.policy or ""),
+            node=action.node,
+            pod=action.pod,
+            text=action.text,
+            topic=action.topic,
         )
+        self._waiting.append(printable(stored))  # any other could not be encoded, for ever
 
     def replacing(self, objects: list[_Found]) -> Iterator[None]:
         """Take over a list, which has one object at most."""
@@ -306,11 +305,12 @@ class SharedActions:
         now = self._clock()
         while self._held:
             action, at, until = self._held[0]
-            if not self._repeats(action.topic, action.kind, action.text):
-                if now < until and not (self._version and self._is_leader()):
-                    return
-                self._record(action, at)
+            repeats = self._repeats(action.topic, action.kind, action.text)
+            if not repeats and now < until and not (self._version and self._is_leader()):
+                return
             self._held.popleft()
+            if not repeats:
+                self._part.run(f"action {action.kind}", partial(self._record, action, at), None)
 
     def _repeats(self, topic: str, kind: str, text: str) -> bool:
         return self._last_of_topics.get(topic) == (kind, text)
@@ -341,7 +341,7 @@ class SharedActions:
     def _refused(self, error: KubeError) -> None:
         if error.status == _CONFLICT:  # another leader wrote, or the answer to a write was lost
             self._metrics.writes.labels("conflict").inc()
-            self.read_anew()
+            self._read_anew()
             return
         self._metrics.writes.labels("error").inc()
         self._write_at += error.retry_after or 0.0
@@ -382,7 +382,7 @@ def _keep(known: OrderedDict[str, T], key: str, value: T) -> None:
 
 def watch(kube: Kube, namespace: str, actions: SharedActions, part: Part) -> Reflector[_Found]:
     """Return the watch of the object."""
-    reflector = Reflector(
+    return Reflector(
         kube,
         secret(namespace, NAME),
         lambda raw: part.run(NAME, partial(_parse, raw), _RAISED),
@@ -392,5 +392,3 @@ def watch(kube: Kube, namespace: str, actions: SharedActions, part: Part) -> Ref
         on_failure=actions.read_failed,
         longest_watch=_LONGEST_WATCH,
     )
-    actions.read_anew = reflector.list_anew
-    return reflector

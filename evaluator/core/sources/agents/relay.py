@@ -212,8 +212,12 @@ class Relay:
         accepted.setblocking(False)
         connection = _Connection(next(self._numbers), accepted, host.removeprefix("::ffff:"), port)
         self._connections[connection.number] = connection
-        self._watch(connection.client, select.EPOLLIN)
         excessive = self._unadmitted.enter(connection.number, connection.host, now)
+        try:
+            self._watch(connection.client, select.EPOLLIN)
+        except OSError:  # fs.epoll.max_user_watches
+            self._end(connection)
+            return
         if excessive is not None:
             self._close(self._connections[excessive])
 
@@ -281,8 +285,8 @@ class Relay:
         """Wait for these events of a socket, and for its end."""
         number = end.socket.fileno()
         if number not in self._ends:
-            self._ends[number] = end
             self._epoll.register(number, events)
+            self._ends[number] = end
         elif events != end.events:
             self._epoll.modify(number, events)
         end.events = events
@@ -299,9 +303,8 @@ class Relay:
             self._unadmitted.end(connection.number, time.monotonic())
         for end in (connection.client, connection.client.other):
             if end is not None:
-                number = end.socket.fileno()
-                self._epoll.unregister(number)
-                del self._ends[number]
+                if self._ends.pop(end.socket.fileno(), None) is not None:
+                    self._epoll.unregister(end.socket)
                 self._ended.append(end)
 
     def _find(self, name: str) -> _Connection | None:

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Counter
 from evaluator.core.cache.cluster import ClusterCache
 from evaluator.core.isolation import Isolation
 from evaluator.core.model.node import Node, NodeMeta
-from evaluator.core.signals import NodeLabelsChanged, on_node
+from evaluator.core.signals import Acted, NodeLabelsChanged, on_node
 from evaluator.core.writes.node_writer import NodeWriter, WriteContext
 from plimsoll.ratelimit import TokenBucket
 
@@ -46,10 +46,11 @@ class Wanted(Mapping):
 
 
 class World:
-    """A writer of one label, and what raises at the bad node: plan, wanted, compare or send; "" if nothing does."""
+    """A writer of one label, and what raises at the bad node: plan, wanted, compare, send or notice; "" if nothing does."""
 
     def __init__(self, rng, broken):
         self.broken, self.calls = broken, 0
+        self.acted = []
         self.cluster = ClusterCache()
         self.cluster.nodes.replace(
             [Node(NodeMeta(name=name, resource_version="1", labels={})) for name in (BAD, *GOOD)]
@@ -65,6 +66,7 @@ class World:
             bucket=TokenBucket(1e6, 1000),
             isolation=Isolation(errors),
             rng=rng,
+            publish=self.published,
         )
         self.writer = NodeWriter(
             context,
@@ -73,6 +75,7 @@ class World:
             compare=self.compare,
             send=self.send,
             writes=self.writes,
+            notice=self.notice,
         )
         self.cluster.signals.connect([on_node(NodeLabelsChanged, self.writer.wake)])
 
@@ -99,6 +102,13 @@ class World:
         version = str(1 + int(self.cluster.nodes.objects[write.node].metadata.resource_version))
         labels = {"p": write.value}
         return Node(NodeMeta(name=write.node, resource_version=version, labels=labels))
+
+    def published(self, signal):
+        if isinstance(signal, Acted):
+            self.acted.append(signal.node)
+
+    def notice(self, write):
+        self.may_fail("notice", write.node)
 
     def values(self):
         found = {name: node.metadata.labels for name, node in self.cluster.nodes.objects.items()}
@@ -132,6 +142,13 @@ async def test_node_that_raises_delays_no_other_and_is_tried_again(world, until,
     await until(lambda: made.values() == dict.fromkeys((BAD, *GOOD), "2"))
     text = [line for line in lines() if "ZeroDivisionError" in line]
     assert sum("Traceback" in line for line in text) == 1
+
+
+async def test_write_whose_event_raises_is_recorded_all_the_same(world, until):
+    made = world("notice")
+    await until(lambda: made.values() == dict.fromkeys((BAD, *GOOD), "1"))
+    assert sorted(made.acted) == sorted((BAD, *GOOD))
+    assert made.errors() == 1
 
 
 async def test_bad_node_is_left_alone_however_often_it_changes(world, until):

@@ -349,3 +349,20 @@ async def test_run_reads_as_soon_as_the_object_changes(cluster):
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert late.shown() == cluster.leader.shown()
+
+
+async def test_action_that_cannot_be_encoded_or_recorded_costs_itself(cluster, monkeypatch):
+    leader, other = cluster.replicas
+    add = leader.history.add_action
+
+    def recording(action, at):
+        if action.text == "odd":
+            raise ValueError(action.text)
+        add(action, at)
+
+    monkeypatch.setattr(leader.history, "add_action", recording)
+    leader.shared.acted(Acted("stopped", KEY, text="odd", topic="stop"))
+    leader.shared.acted(Acted("evicted", KEY, "node-\ud800", "ns/web", "m GreaterThan 5"))
+    leader.shared.acted(EVICTED)
+    await cluster.settle()
+    assert [one["node"] for one in other.shown()] == ["node-\\ud800", "node-a"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import os
 import resource
 import socket
@@ -284,6 +285,36 @@ async def test_error_of_one_connection_ends_that_one(started, monkeypatch):
     assert [type(context["exception"]) for context in told] == [ValueError]
     await write(other, b"question")
     assert await read(served, 8) == b"question"
+
+
+class FullEpoll:
+    """An epoll set that takes no further socket."""
+
+    def __init__(self, epoll):
+        self._epoll = epoll
+
+    def __getattr__(self, name):
+        return getattr(self._epoll, name)
+
+    def register(self, *_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("end", ["client", "grpc"])
+async def test_connection_that_cannot_be_watched_ends_alone(started, end):
+    """With fs.epoll.max_user_watches reached."""
+    site = await started()
+    other, served = await site.connect()
+    waiting = await site.dial() if end == "grpc" else None
+    await eventually(lambda: site.connections == (2 if waiting else 1))
+    epoll = site.relay._epoll
+    site.relay._epoll = FullEpoll(epoll)
+    failing = waiting or await site.dial()
+    await write(failing, b"x")
+    await ended(failing)
+    await write(other, b"question")
+    assert await read(served, 8) == b"question"
+    site.relay._epoll = epoll
 
 
 async def test_address_in_use_is_named(started):
