@@ -47,13 +47,15 @@ async def foreign_scores_since(
                     error=str(error),
                 )
                 return _NEVER
-            say = log.debug if said else log.warning
+            # Another replica, or the election, wrote it meanwhile.
+            conflict = error.status == HTTPStatus.CONFLICT
+            say = log.debug if said or conflict else log.warning
             say(
                 "no policy is read: cannot use the Lease yet",
                 lease=f"{namespace}/{name}",
                 error=str(error),
             )
-            said = True
+            said |= not conflict
         await sleep(backoff.next())
 
 

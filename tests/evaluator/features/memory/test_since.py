@@ -65,11 +65,13 @@ async def test_lease_of_an_older_version_that_leads_stays_its_own():
     assert await since(leases, LATER) == NOW
 
 
-async def test_two_replicas_that_start_at_once_agree():
+async def test_two_replicas_that_start_at_once_agree(log_lines):
+    lines = log_lines("logfmt")
     leases = Leases(held())
     leases.before_write = held(**{SINCE: "2020-01-01T00:00:00Z"})
     leases.before_write["metadata"]["resourceVersion"] = "8"
     assert await since(leases) == 1_577_836_800.0
+    assert "level=warning" not in "".join(lines())
 
 
 async def test_unreachable_api_server_is_asked_again_and_that_is_said_once(log_lines):
