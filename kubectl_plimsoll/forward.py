@@ -5,11 +5,14 @@ import json
 import re
 import ssl
 import subprocess
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
 
 _FORWARDING = re.compile(r"Forwarding from 127\.0\.0\.1:(\d+) ->")
+_OPENING = 15.0
+"""Seconds until kubectl forwards."""
 _PATIENCE = 60.0
 """Seconds without a byte of an answer."""
 
@@ -46,8 +49,11 @@ def _forwarded(command: Sequence[str]) -> Iterator[str]:
     with subprocess.Popen(  # noqa: S603 (kubectl, without a shell)
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
+        opening = threading.Timer(_OPENING, process.terminate)
+        opening.start()
         try:
             line = process.stdout.readline() if process.stdout else ""
+            opening.cancel()
             if (found := _FORWARDING.match(line)) is None:
                 process.terminate()
                 _, errors = process.communicate()
@@ -55,6 +61,7 @@ def _forwarded(command: Sequence[str]) -> Iterator[str]:
                 raise ForwardError(lines[-1] if lines else "kubectl port-forward failed")
             yield found[1]
         finally:
+            opening.cancel()
             process.terminate()
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from kubectl_plimsoll import forward
 from kubectl_plimsoll import main as cli
 from kubectl_plimsoll.evaluator import Evaluator, UnreachableError
 
@@ -14,7 +15,7 @@ DROPPED = 'an error on the server ("error trying to reach service: dial tcp 10.2
 LATE = "Unable to connect to the server: context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 PAGE = {"waitingFor": [], "policies": []}
 FAKE = """#!{python}
-import http.server, json, sys
+import http.server, json, sys, time
 
 open({log!r}, "a").write(" ".join(sys.argv[1:]) + "\\n")
 if "--raw" in sys.argv:
@@ -23,6 +24,8 @@ if "--raw" in sys.argv:
         print(json.dumps({page!r}))
         sys.exit(0)
     sys.exit("Error from server: " + {refusal!r})
+if {silent!r}:
+    time.sleep(600)
 if {forbidden!r}:
     sys.exit("error: pods is forbidden: User x cannot create resource pods/portforward")
 
@@ -47,8 +50,9 @@ def kubectl(tmp_path, monkeypatch):
     """A program in kubectl's place; returns what it was called with, and the paths that were asked through the port-forward."""
     log = tmp_path / "log"
 
-    def make(refusal=CLOSED, *, slow=False, forbidden=False, status=200, page=PAGE):
-        given = {"slow": slow, "forbidden": forbidden, "status": status, "page": page}
+    def make(refusal=CLOSED, *, status=200, page=PAGE, **behaves):
+        given = {"slow": False, "forbidden": False, "silent": False, **behaves}
+        given |= {"status": status, "page": page}
         program = tmp_path / "kubectl"
         text = FAKE.format(python=sys.executable, log=str(log), refusal=refusal, **given)
         program.write_text(text)
@@ -123,3 +127,10 @@ def test_port_forward_ends_with_the_command(kubectl, tmp_path):
     Evaluator().get()
     commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline")]
     assert not [one for one in commands if str(tmp_path).encode() in one]
+
+
+def test_port_forward_that_never_begins_is_given_up(kubectl, monkeypatch):
+    kubectl(CLOSED, silent=True)
+    monkeypatch.setattr(forward, "_OPENING", 0.5)
+    with pytest.raises(UnreachableError, match="open them with --pagesFrom"):
+        Evaluator().get()
