@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from evaluator.core.model.names import PolicyKey
 from plimsoll import rfc3339
 from plimsoll.http.types import Parts, Request
 from tests.together.running import TASPOLICIES, RunningEvaluator, eventually, policy_body
@@ -86,9 +87,13 @@ async def world(api, connect, tmp_path, authority):
 
 
 async def compliance(evaluator, name, expected):
+    """Wait for a status, which may be of an earlier evaluator, and for what this one decides; return the status."""
+
     async def agrees():
         status = await evaluator.status(name, "shop")
-        return status if status.get("compliance") == expected else None
+        decision = evaluator.core.loop.latest.policies.get(PolicyKey("shop", name))
+        decided = decision and bool(decision.dontschedule) == (expected == "Violated")
+        return status if decided and status.get("compliance") == expected else None
 
     return await eventually(agrees)
 

@@ -478,6 +478,7 @@ async def test_eviction_without_an_answer_counts_until_it_is_known_that_it_did_n
     world.evictor.wake()
     await until(lambda: len(sent(stub_server)) == 2)
     key = PolicyKey("default", "demo")
+    await until(lambda: world.counted("ok") == 1)
     assert len(world.evictor._history.done(key, 0.0)) == 1, "the first did not happen"
 
 
