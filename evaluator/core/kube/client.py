@@ -374,14 +374,7 @@ class Kube:
         return _decode(raw, reviewed, f"POST {path}")
 
     async def _read(self, path: str) -> dict[str, Any] | None:
-        try:
-            return _decode(
-                await self._session.request("GET", path, {}), dict[str, Any], f"GET {path}"
-            )
-        except KubeError as error:
-            if error.status == 404:
-                return None
-            raise
+        return await read_object(self._session, path, dict[str, Any])
 
     async def _write(
         self,
@@ -397,6 +390,16 @@ class Kube:
             return await self._session.request(
                 method, path, query, body=body, content_type=content_type
             )
+
+
+async def read_object(session: APISession, path: str, kind: type[T]) -> T | None:
+    """Return an object; None if it does not exist. Raises KubeError."""
+    try:
+        return _decode(await session.request("GET", path, {}), kind, f"GET {path}")
+    except KubeError as error:
+        if error.status == 404:
+            return None
+        raise
 
 
 def _decode(body: bytes, kind: type[T], call: str) -> T:

@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import msgspec
 
+from evaluator.core.kube.client import read_object
 from evaluator.core.kube.connection import ConfigError, KubeConnection
 from evaluator.core.kube.resources import segment
 from evaluator.core.kube.transport import APISession, KubeError
-from evaluator.core.model.names import UNREADABLE
 from evaluator.core.options import KubeOptions
 from evaluator.tools.check_apiservice import verdict
 from evaluator.tools.check_apiservice.verdict import APIService, Installation, Verdict
@@ -100,7 +100,7 @@ async def _judge(settings: CheckAPIServiceSettings) -> list[Verdict]:
         for version in verdict.VERSIONS:
             name = f"{version}.{verdict.GROUP}"
             path = f"/apis/apiregistration.k8s.io/v1/apiservices/{name}"
-            service = await _read(session, path, APIService)
+            service = await read_object(session, path, APIService)
             failure = ""
             if service and verdict.ours(service, installed) and service.available.status == "True":
                 failure = await _failure(session, version)
@@ -115,7 +115,7 @@ async def _ca(session: APISession, settings: CheckAPIServiceSettings) -> str | N
     namespace = settings.service.partition("/")[0]
     path = f"/api/v1/namespaces/{segment(namespace)}/secrets/{segment(settings.secret)}"
     try:
-        secret = await _read(session, path, _Secret)
+        secret = await read_object(session, path, _Secret)
     except KubeError as error:
         if error.status == 403:
             return None
@@ -131,15 +131,3 @@ async def _failure(session: APISession, version: str) -> str:
     except KubeError as error:
         return str(error)
     return ""
-
-
-async def _read(session: APISession, path: str, kind: type[T]) -> T | None:
-    """Return an object; None if it does not exist. Raises KubeError."""
-    try:
-        return msgspec.json.decode(await session.request("GET", path, {}), type=kind)
-    except KubeError as error:
-        if error.status == 404:
-            return None
-        raise
-    except UNREADABLE as error:
-        raise KubeError(0, f"GET {path}: unreadable response: {error}") from error

@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from evaluator.core.kube.client import read_object
 from evaluator.core.kube.connection import ConfigError, KubeConnection
 from evaluator.core.kube.resources import secrets_path, segment
 from evaluator.core.kube.transport import APISession, KubeError
-from evaluator.core.model.names import UNREADABLE
 from evaluator.core.options import KubeOptions
 from evaluator.tools.renew_certificates import folder as files
 from evaluator.tools.renew_certificates import openssl, steps
@@ -144,7 +142,7 @@ async def _secrets(session: APISession, settings: RenewCertificatesSettings) -> 
     secrets = {}
     for name, secret in zip(files.USAGES, names, strict=True):
         path = f"{secrets_path(settings.namespace)}/{segment(secret)}"
-        if (body := await _read(session, path)) is None:
+        if (body := await read_object(session, path, dict[str, Any])) is None:
             raise RefusedError(f"there is no Secret {settings.namespace}/{secret}")
         secrets[name] = Secret(path, body)
     return secrets
@@ -167,7 +165,7 @@ async def _other(
     session: APISession, path: str, settings: RenewCertificatesSettings
 ) -> Trusting | None:
     """Return an object that lets the API server trust this evaluator. Raises KubeError."""
-    if (body := await _read(session, path)) is None:
+    if (body := await read_object(session, path, dict[str, Any])) is None:
         return None
     ours = {"namespace": settings.namespace, "name": _SERVICE}
     webhooks = [one["clientConfig"] for one in body.get("webhooks", [])]
@@ -214,15 +212,3 @@ If another program has a copy of ca.crt, such as Prometheus, replace it too.
 
 def _print(done: str, changed: Sequence[Trusting]) -> None:
     sys.stdout.writelines(f"{one.title}: {done}\n" for one in changed)
-
-
-async def _read(session: APISession, path: str) -> dict[str, Any] | None:
-    """Return an object; None if it does not exist. Raises KubeError."""
-    try:
-        return msgspec.json.decode(await session.request("GET", path, {}), type=dict[str, Any])
-    except KubeError as error:
-        if error.status == 404:
-            return None
-        raise
-    except UNREADABLE as error:
-        raise KubeError(0, f"GET {path}: unreadable response: {error}") from error
